@@ -1,0 +1,264 @@
+"""Every error Hookwork raises.
+
+All derive from `HookworkError`; each message says what was wrong, where, and what to do next. Adapters raise only
+these classes (or subclasses) and keep a driver's or an SDK's own error as ``__cause__``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hookwork.runner import RunOutcome
+
+
+class HookworkError(Exception):
+    """Base of all errors of the kit."""
+
+
+# --- configuration ---------------------------------------------------------------------------------------------------
+
+
+class ConfigurationError(HookworkError, ValueError):
+    """Agents, names, plugins, services or settings do not fit together; nothing has run yet."""
+
+
+class UnknownModelError(ConfigurationError, LookupError):
+    """No installed extension takes a model name (core §8)."""
+
+
+class ModelNotConfigured(HookworkError, LookupError):
+    """An agent reached its first step without a model."""
+
+
+class PluginError(ConfigurationError):
+    """A plugin breaks the hook contract: unknown hook or argument, duplicate name, a forbidden wrapper."""
+
+
+class ExtensionError(ConfigurationError):
+    """An extension could not be loaded (strict mode), or one that failed to load would have been needed."""
+
+
+# --- input and services (services GEN-6) -----------------------------------------------------------------------------
+
+
+class ValidationError(HookworkError, ValueError):
+    """A value from outside has the wrong form. ``path`` is the JSON path of the fault, never its value."""
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class SessionNotFoundError(HookworkError, LookupError):
+    """The session does not exist."""
+
+
+class SessionAlreadyExistsError(HookworkError, ValueError):
+    """A session of that id exists already."""
+
+
+class SessionOwnershipError(HookworkError, PermissionError):
+    """The session id exists but belongs to another user."""
+
+
+class StaleSessionError(HookworkError, RuntimeError):
+    """A foreign append touched a state key that this handle wrote (services SES-18); nothing was stored."""
+
+    def __init__(self, message: str, *, stored: str = "", local: str = "", keys: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.stored = stored
+        self.local = local
+        self.keys = tuple(keys)
+
+
+class SessionBusyError(StaleSessionError):
+    """Another run holds the session and the policy, or the risk of a deadlock, forbids waiting (core POL-3, POL-5)."""
+
+
+class EventConflictError(HookworkError, RuntimeError):
+    """An event id was appended again with other content."""
+
+
+class ArtifactNotFoundError(HookworkError, FileNotFoundError):
+    """The artifact, or that version of it, does not exist."""
+
+
+class ArtifactVersionConflictError(HookworkError, RuntimeError):
+    """A version race was lost after all attempts; the save may be tried again."""
+
+
+class UnsupportedOperationError(HookworkError, NotImplementedError):
+    """The backend lacks that capability."""
+
+
+class BackendError(HookworkError, RuntimeError):
+    """A transport or driver failure; ``retryable`` tells whether the same call may succeed later."""
+
+    def __init__(
+        self, message: str, *, code: str = "", status: int | None = None, retryable: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+        self.retryable = retryable
+
+
+# --- a run -----------------------------------------------------------------------------------------------------------
+
+
+class ModelError(HookworkError, RuntimeError):
+    """A model call failed (models ERR-1). One class for all providers, told apart by its attributes.
+
+    ``kind`` is one of ``rate_limit``, ``unavailable``, ``timeout``, ``connection``, ``stream``, ``auth``,
+    ``invalid_request``, ``invalid_response``, ``live``. ``retry_after`` is in seconds.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str = "",
+        model: str = "",
+        kind: str = "unavailable",
+        status_code: int | None = None,
+        code: str = "",
+        retryable: bool = False,
+        retry_after: float | None = None,
+        after_first_chunk: bool = False,
+        request_id: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.provider = provider
+        self.model = model
+        self.kind = kind
+        self.status_code = status_code
+        self.code = code
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.after_first_chunk = after_first_chunk
+        self.request_id = request_id
+
+
+class IncompleteModelStream(ModelError):
+    """A model stream ended without its final response (core FLOW-3)."""
+
+    def __init__(self, message: str, **attributes: Any) -> None:
+        super().__init__(message, **{"kind": "stream", "retryable": True, **attributes})
+
+
+class LimitExceeded(HookworkError, RuntimeError):
+    """A budget is used up; the run's outcome is ``limit``."""
+
+
+class LlmCallLimitError(LimitExceeded):
+    """More model calls than ``RunConfig.max_llm_calls`` (core FLOW-4)."""
+
+
+class NothingToResume(HookworkError, ValueError):
+    """A message or id would resume something, but nothing waits for it (core RES-7, RES-10)."""
+
+    def __init__(self, message: str, *, unknown: Sequence[str] = (), repeated: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.unknown = tuple(unknown)
+        self.repeated = tuple(repeated)
+
+
+class InvalidResumeResponse(HookworkError, ValueError):
+    """An answer to an open call cannot be read; the call stays open and nothing was stored."""
+
+
+class InvocationNotFoundError(HookworkError, LookupError):
+    """The session holds no live event of that invocation."""
+
+
+class RunPaused(HookworkError, RuntimeError):
+    """`Runner.ask` on a run that waits for answers; ``outcome`` lists its open calls."""
+
+    def __init__(self, message: str, outcome: RunOutcome) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
+class RunStateError(HookworkError, RuntimeError):
+    """A run handle or runner is used in a way its state forbids: iterated twice, used after close."""
+
+
+class UnsupportedInContext(HookworkError, TypeError):
+    """This kind of context does not offer the capability (core §5)."""
+
+
+class StateMutationError(HookworkError, TypeError):
+    """A frozen record, payload or state value was changed in place (core DLT-2)."""
+
+
+class ContextClosedError(HookworkError, RuntimeError):
+    """A context was used after its call had ended (core DLT-8)."""
+
+
+class RemoteEffectError(HookworkError, RuntimeError):
+    """An effect failed in another process (tools-plugins EFF-7)."""
+
+    def __init__(self, message: str, *, error_type: str = "", retryable: bool = False) -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        self.retryable = retryable
+
+
+class CompactionError(HookworkError, RuntimeError):
+    """Summarising the history failed."""
+
+
+# --- tools -----------------------------------------------------------------------------------------------------------
+
+
+class ToolError(HookworkError, RuntimeError):
+    """A tool failed. Its message goes to the model as ``{"error": message}``."""
+
+
+class InvalidToolError(ToolError, ConfigurationError):
+    """A tool cannot be built: an underivable type, a bad callable, a bad schema."""
+
+
+class DuplicateToolError(ToolError, ConfigurationError):
+    """Two tools of one name in one request."""
+
+
+class ToolNotFoundError(ToolError):
+    """The model called a name that is not in the request's execution table."""
+
+
+class ToolArgumentError(ToolError):
+    """Arguments do not fit the tool's schema; the body was not run."""
+
+
+class ToolResultError(ToolError):
+    """A tool returned what JSON, or its declared output schema, cannot hold."""
+
+
+class ConfirmationRequired(ToolError):
+    """The call waits for a person's approval (tools-plugins HITL-02)."""
+
+
+class ConfirmationRejected(ToolError):
+    """A person rejected the call; the body was not run."""
+
+
+# --- nodes -----------------------------------------------------------------------------------------------------------
+
+
+class GraphError(ConfigurationError):
+    """A graph or a node of it is not valid."""
+
+
+class NodeFailed(HookworkError, RuntimeError):
+    """A node's body failed."""
+
+
+class InvalidRunNodeContext(HookworkError, RuntimeError):
+    """`run_node` or `request_input` where the context cannot carry them out."""
+
+
+class InvalidRunId(ValidationError):
+    """A run id uses characters that belong to the kernel (activations ACT-30)."""

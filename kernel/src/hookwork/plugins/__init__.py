@@ -1,0 +1,1 @@
+"""Plugins: markers, discovery, ordered dispatch, the base class."""

@@ -1,0 +1,203 @@
+"""Ordered async dispatch of lifecycle hooks over pluggy's public API (tools-plugins §9).
+
+pluggy validates, names and bands the implementations. At freeze each hook is compiled into a tuple of (callable,
+plugin name), every callable taking the hook's parameters by position. A call walks that tuple: no task, no signature
+work, and a hook nobody implements costs one truth test.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from types import CoroutineType
+from typing import Any
+
+import pluggy
+
+from hookwork.errors import PluginError
+from hookwork.hookspecs.table import LIFECYCLE_HOOKS, LIFECYCLE_SPECS, Rule
+from hookwork.plugins.markers import PROJECT_NAME
+from hookwork.plugins.plugin import Plugin, plugin_name
+
+logger = logging.getLogger("hookwork.plugins")
+
+#: (implementation, plugin name), in execution order.
+Chain = tuple[tuple[Callable[..., Any], str], ...]
+
+_HOOK_PREFIXES = ("before_", "after_", "on_", "around_", "perform_")
+
+
+class _LifecycleManager(pluggy.PluginManager):
+    """Takes unmarked methods of `Plugin` subclasses as implementations (PGY-15)."""
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        options = super().parse_hookimpl_opts(plugin, name)
+        if options is not None or not isinstance(plugin, Plugin) or name not in LIFECYCLE_HOOKS:
+            return options
+        function = inspect.getattr_static(plugin, name, None)
+        if function is None or function is inspect.getattr_static(Plugin, name, None):
+            return None
+        return {
+            "wrapper": False,
+            "hookwrapper": False,
+            "optionalhook": False,
+            "tryfirst": False,
+            "trylast": False,
+            "specname": None,
+        }
+
+
+def ordered(manager: pluggy.PluginManager, hook: str) -> tuple[pluggy.HookImpl, ...]:
+    """A hook's implementations in execution order: tryfirst, normal, trylast, each in registration order."""
+    sequence = {name: i for i, (name, _) in enumerate(manager.list_name_plugin())}
+    caller = getattr(manager.hook, hook)
+    implementations = caller.get_hookimpls()
+    for implementation in implementations:
+        if implementation.wrapper or implementation.hookwrapper:
+            stage = hook.removeprefix("before_").removeprefix("after_").removeprefix("on_").removesuffix("_error")
+            around = f"around_{stage}" if f"around_{stage}" in LIFECYCLE_HOOKS else "around_run"
+            raise PluginError(
+                f"plugin {implementation.plugin_name!r}: a pluggy wrapper on {hook!r} cannot await; "
+                f"implement {around!r} instead"
+            )
+        if implementation.tryfirst and implementation.trylast:
+            raise PluginError(f"plugin {implementation.plugin_name!r}: {hook!r} is both tryfirst and trylast")
+    return tuple(
+        sorted(implementations, key=lambda i: ((not i.tryfirst) + i.trylast, sequence[i.plugin_name]))
+    )
+
+
+def positional(implementation: pluggy.HookImpl, parameters: tuple[str, ...], hook: str) -> Callable[..., Any]:
+    """The implementation as a callable that takes all of the hook's parameters by position."""
+    names = (*implementation.argnames, *implementation.kwargnames)
+    if names == parameters:
+        return implementation.function
+    strange = [name for name in names if name not in parameters]
+    if strange:
+        raise PluginError(
+            f"plugin {implementation.plugin_name!r}: {hook!r} has no parameter {strange[0]!r}; "
+            f"it offers: {', '.join(parameters) or 'none'}"
+        )
+    pick = tuple(parameters.index(name) for name in names)
+    function = implementation.function
+    if pick == tuple(range(len(pick))):
+        count = len(pick)
+        return lambda *values: function(*values[:count])
+    return lambda *values: function(*[values[k] for k in pick])
+
+
+def _compile(manager: pluggy.PluginManager, hook: str, rule: Rule, parameters: tuple[str, ...]) -> Chain:
+    chain = []
+    for implementation in ordered(manager, hook):
+        if rule is Rule.EFFECT and not inspect.iscoroutinefunction(implementation.function):
+            raise PluginError(f"plugin {implementation.plugin_name!r}: {hook!r} must be an async function")
+        chain.append((positional(implementation, parameters, hook), implementation.plugin_name))
+    return tuple(chain)
+
+
+def _check_names(plugin: Any, name: str) -> None:
+    """Refuse a public method that looks like a hook and is none (PGY-16)."""
+    if not isinstance(plugin, Plugin):
+        return
+    for attribute in dir(plugin):
+        if attribute.startswith(_HOOK_PREFIXES) and attribute not in LIFECYCLE_HOOKS:
+            if not callable(inspect.getattr_static(plugin, attribute)):
+                continue
+            near = difflib.get_close_matches(attribute, LIFECYCLE_HOOKS, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise PluginError(
+                f"plugin {name!r}: {attribute!r} is not a hook; {hint}A helper method needs a leading underscore."
+            )
+
+
+class Hooks:
+    """The lifecycle hooks of one runner, compiled and frozen. One attribute per hook: its `Chain`."""
+
+    __slots__ = (*LIFECYCLE_HOOKS, "plugins")
+
+    def __init__(self, plugins: Iterable[Any] = ()) -> None:
+        manager = _LifecycleManager(PROJECT_NAME)
+        for spec in LIFECYCLE_SPECS:
+            manager.add_hookspecs(spec)
+        self.plugins: tuple[tuple[str, Any], ...] = tuple(_registered(manager, plugins))
+        try:
+            manager.check_pending()
+        except pluggy.PluginValidationError as error:
+            raise PluginError(str(error)) from error
+        for hook, (rule, parameters) in LIFECYCLE_HOOKS.items():
+            chain: Chain = _compile(manager, hook, rule, parameters) if self.plugins else ()
+            object.__setattr__(self, hook, chain)
+
+    def __getattr__(self, name: str) -> Chain:
+        # Only reached for a name that is no hook: every hook has its slot.
+        raise AttributeError(f"no lifecycle hook named {name!r}")
+
+
+def _registered(manager: pluggy.PluginManager, plugins: Iterable[Any]) -> Iterable[tuple[str, Any]]:
+    seen: dict[str, Any] = {}
+    for plugin in plugins:
+        if plugin is None:
+            raise PluginError("None is not a plugin; leave it out of the list")
+        name = plugin_name(plugin)
+        if not name:
+            raise PluginError(f"a plugin of type {type(plugin).__name__} has an empty name; set its `name`")
+        if name in seen:
+            raise PluginError(f"two plugins are named {name!r}; give one of them another `name`")
+        _check_names(plugin, name)
+        try:
+            manager.register(plugin, name=name)
+        except (ValueError, pluggy.PluginValidationError) as error:
+            raise PluginError(f"plugin {name!r} cannot be used: {error}") from error
+        seen[name] = plugin
+        yield name, plugin
+
+
+NO_HOOKS = Hooks()
+
+
+def _note(error: BaseException, name: str, hook: str) -> None:
+    error.add_note(f"raised by plugin {name!r} in {hook!r}")
+
+
+async def first(chain: Chain, hook: str, *values: Any) -> tuple[Any, str] | None:
+    """FIRST rule: (value, plugin name) of the first implementation with an opinion, or None."""
+    for call, name in chain:
+        try:
+            result = call(*values)
+            if result is not None:
+                if type(result) is CoroutineType or inspect.isawaitable(result):
+                    result = await result
+                    if result is None:
+                        continue
+                if logger.isEnabledFor(logging.DEBUG):
+                    logger.debug("hook %s: plugin %s gave a value", hook, name)
+                return result, name
+        except Exception as error:
+            _note(error, name, hook)
+            raise
+    return None
+
+
+async def first_callback(callbacks: Sequence[Callable[..., Any]], *values: Any) -> Any:
+    """FIRST rule over an agent's own callbacks."""
+    for callback in callbacks:
+        result = callback(*values)
+        if result is not None:
+            if type(result) is CoroutineType or inspect.isawaitable(result):
+                result = await result
+            if result is not None:
+                return result
+    return None
+
+
+async def notify(chain: Chain, hook: str, *values: Any) -> None:
+    """NOTIFY rule: everybody is called; what they raise is logged, cancellation passes."""
+    for call, name in chain:
+        try:
+            result = call(*values)
+            if result is not None and inspect.isawaitable(result):
+                await result
+        except Exception:  # noqa: BLE001 - an observer's fault must not change the outcome (PLUG-12)
+            logger.exception("plugin %r raised in %r; the run goes on", name, hook)

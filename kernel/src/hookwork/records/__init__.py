@@ -1,0 +1,1 @@
+"""Frozen records in the wire form of genai and ADK, and their codec."""

@@ -1,0 +1,381 @@
+"""The index of a log: who ran where, what ended, which calls are open (activations §1, core §3.3.1).
+
+One pass over live events, extended by each append in O(depth of its path). Nothing here is ever stored; any process
+builds the same index from the same events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from hookwork.records.content import FunctionCall, FunctionResponse
+from hookwork.records.event import Event
+from hookwork.records.frozen import FrozenDict
+
+KINDS = {
+    "adk_request_confirmation": "confirmation",
+    "adk_request_input": "input",
+    "adk_request_credential": "credential",
+}
+#: `Event.custom_metadata` key: ids of long-running calls that this response closes (core PND-1, `Finished`).
+CLOSED_CALLS = "hookwork_closed_calls"
+
+_NO_ARGS = FrozenDict({})
+
+
+class Response(msgspec.Struct):
+    """One response to a call: where it stands and what it does to the call."""
+
+    position: int
+    author: str
+    payload: Any
+    closes: bool
+    placeholder: bool
+
+
+class Call(msgspec.Struct):
+    """A function call of a live event and the responses to it. ``OpenCall`` of the spec is a call that is open.
+
+    ``turn`` and ``number`` give its place: the model turn of its activation and its number in that event (from 1).
+    """
+
+    id: str
+    name: str
+    args: Any
+    kind: str
+    position: int
+    number: int
+    turn: int
+    author: str
+    branch: str
+    isolation_scope: str
+    path: str
+    invocation_id: str
+    event_id: str
+    timestamp: float
+    long_running: bool
+    failed_event: bool
+    occurrence: int
+    responses: list[Response]
+    closed_at: int | None = None
+    message: str | None = None
+    payload: Any = None
+    response_schema: Any = None
+
+    @property
+    def is_open(self) -> bool:
+        """Waits for an answer (PND-1)."""
+        return self.long_running and not self.failed_event and self.closed_at is None
+
+    @property
+    def answer(self) -> Response | None:
+        """The newest response by the user, if any."""
+        return next((r for r in reversed(self.responses) if r.author == "user"), None)
+
+    @property
+    def last_response(self) -> Response | None:
+        """The newest response of any kind."""
+        return self.responses[-1] if self.responses else None
+
+    @property
+    def scope(self) -> str:
+        """The isolation scope of a delegation by this call: its id, with ``~n`` when the id was used before (ACT §4)."""
+        return self.id if self.occurrence == 1 else f"{self.id}~{self.occurrence}"
+
+
+class Record(msgspec.Struct):
+    """What stored events say about one place (ACT-5). Positions are indices into the log; -1 = never.
+
+    ``newest*`` aggregates cover the subtree. ``calls`` are the place's own; ``open_below`` counts open calls of the
+    subtree.
+    """
+
+    path: str
+    invocation_id: str
+    own: list[int]
+    calls: list[Call]
+    branch: str = ""
+    scope: str = ""
+    newest: int = -1
+    newest_answer: int = -1
+    newest_message: int = -1
+    own_message: int = -1
+    end: int = -1
+    output: Any = None
+    handover: int = -1
+    handover_target: str = ""
+    escalated: bool = False
+    escalated_below: bool = False
+    turns: int = 0
+    children: list[str] = msgspec.field(default_factory=list)
+
+    @property
+    def news(self) -> int:
+        """Position of the newest answer or message for the subtree."""
+        return max(self.newest_answer, self.newest_message)
+
+
+def parents(path: str) -> Iterator[str]:
+    """The ancestors of a path, nearest first."""
+    cut = path.rfind("/")
+    while cut > 0:
+        path = path[:cut]
+        yield path
+        cut = path.rfind("/")
+
+
+class HistoryIndex:
+    """See the module. ``length`` events of the log are taken in."""
+
+    __slots__ = ("calls", "calls_by_id", "invocations", "length", "records", "scope_paths", "unanswered")
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.calls: list[Call] = []
+        self.calls_by_id: dict[str, list[Call]] = {}
+        #: calls without a response of any kind, or that are open; pruned when they close.
+        self.unanswered: dict[int, Call] = {}
+        self.records: dict[tuple[str, str], Record] = {}
+        #: invocation id → position of its first event.
+        self.invocations: dict[str, int] = {}
+        #: isolation scope → (invocation id, path) of the place that speaks in it, newest last.
+        self.scope_paths: dict[str, tuple[str, str]] = {}
+
+    def extend(self, events: Sequence[Event], live: Sequence[int] | None) -> None:
+        """Take in the events behind those known already; ``live`` limits them to what no rewind hides."""
+        positions: Sequence[int] = range(self.length, len(events)) if live is None else live
+        for position in positions:
+            if position >= self.length:
+                self._take(position, events[position])
+        self.length = len(events)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def open_calls(self) -> dict[str, Call]:
+        """id → newest open call of that id, in order of raising."""
+        return {call.id: call for call in self.unanswered.values() if call.is_open}
+
+    def open_delegations(self) -> list[Call]:
+        """Unanswered calls that a later event's scope names."""
+        return [
+            call
+            for call in self.unanswered.values()
+            if not call.responses and (call.scope in self.scope_paths) and self.scope_paths[call.scope][1] != call.path
+        ]
+
+    def newest_call(self, call_id: str) -> Call | None:
+        """The newest call of that id."""
+        calls = self.calls_by_id.get(call_id)
+        return calls[-1] if calls else None
+
+    def record(self, invocation_id: str, path: str) -> Record | None:
+        """What is known about a place."""
+        return self.records.get((invocation_id, path))
+
+    def open_below(self, invocation_id: str, path: str) -> list[Call]:
+        """Open calls of a place and everything under it, in order of raising."""
+        below = f"{path}/"
+        return [
+            call
+            for call in self.unanswered.values()
+            if call.is_open
+            and call.invocation_id == invocation_id
+            and (call.path == path or call.path.startswith(below))
+        ]
+
+    # --- building -----------------------------------------------------------------------------------------------------
+
+    def _take(self, position: int, event: Event) -> None:
+        invocation = event.invocation_id
+        self.invocations.setdefault(invocation, position)
+        by_user = event.author == "user"
+        path = event.path
+        if not path and not by_user and event.author:
+            path = f"{event.author}@1"  # hand-made, or by another ADK: the author's place at run ids 1 (ACT-7)
+        if by_user:
+            self._take_message(position, event, path)
+        elif path:
+            self._take_own(position, event, path)
+        if event.isolation_scope and not by_user:
+            self.scope_paths[event.isolation_scope] = (invocation, path)
+        content = event.content
+        if content is None:
+            return
+        number = 0
+        turn = 0
+        answered: dict[str, int] = {}
+        for part in content.parts:
+            if part.function_call is not None:
+                number += 1
+                if number == 1 and (record := self.records.get((invocation, path))) is not None:
+                    turn = record.turns
+                self._take_call(position, event, path, part.function_call, number, turn)
+            elif part.function_response is not None:
+                self._take_response(position, event, part.function_response, answered)
+
+    def _record(self, invocation: str, path: str) -> Record:
+        record = self.records.get((invocation, path))
+        if record is None:
+            record = self.records[invocation, path] = Record(path=path, invocation_id=invocation, own=[], calls=[])
+            cut = path.rfind("/")
+            if cut > 0:
+                self._record(invocation, path[:cut]).children.append(path)
+        return record
+
+    def _take_own(self, position: int, event: Event, path: str) -> None:
+        invocation = event.invocation_id
+        record = self._record(invocation, path)
+        if not record.own:
+            record.branch, record.scope = event.branch, event.isolation_scope
+        record.own.append(position)
+        record.newest = position
+        actions = event.actions
+        if actions.escalate:
+            record.escalated = record.escalated_below = True
+        if actions.transfer_to_agent:
+            record.handover, record.handover_target = position, actions.transfer_to_agent
+        if is_model_turn(event):
+            record.turns += 1
+        self._take_end(position, event, record)
+        for parent in parents(path):
+            above = self._record(invocation, parent)
+            above.newest = position
+            if actions.escalate:
+                above.escalated_below = True
+
+    def _take_end(self, position: int, event: Event, record: Record) -> None:
+        info = event.node_info
+        output = event.output
+        if output is None and info is not None and info.message_as_output:
+            output = event.text
+        if output is None and not event.routes and (info is None or info.status != "completed"):
+            return
+        record.end, record.output = position, output
+        for path in (info.output_for or ()) if info is not None else ():
+            other = self._record(event.invocation_id, path)
+            other.end, other.output = position, output
+
+    def _take_message(self, position: int, event: Event, path: str) -> None:
+        places: list[tuple[str, str]] = []
+        if path:
+            places.append((event.invocation_id, path))
+        if event.isolation_scope in self.scope_paths:
+            places.append(self.scope_paths[event.isolation_scope])
+        for invocation, place in places:
+            record = self._record(invocation, place)
+            record.newest_message = record.own_message = position
+            for parent in parents(place):
+                self._record(invocation, parent).newest_message = position
+
+    def _take_call(
+        self, position: int, event: Event, path: str, call: FunctionCall, number: int, turn: int
+    ) -> None:
+        call_id = call.id or ""
+        args = call.args if isinstance(call.args, dict) else _NO_ARGS
+        same = self.calls_by_id.setdefault(call_id, [])
+        entry = Call(
+            id=call_id,
+            name=call.name or "",
+            args=args,
+            kind=KINDS.get(call.name or "", "tool"),
+            position=position,
+            number=number,
+            turn=turn,
+            author=event.author,
+            branch=event.branch,
+            isolation_scope=event.isolation_scope,
+            path=path,
+            invocation_id=event.invocation_id,
+            event_id=event.id,
+            timestamp=event.timestamp,
+            long_running=call_id in event.long_running_tool_ids,
+            failed_event=bool(event.error_code),
+            occurrence=len(same) + 1,
+            responses=[],
+        )
+        _describe(entry, event)
+        same.append(entry)
+        self.calls.append(entry)
+        self.unanswered[id(entry)] = entry
+        if path:
+            self._record(event.invocation_id, path).calls.append(entry)
+
+    def _take_response(
+        self, position: int, event: Event, response: FunctionResponse, answered: dict[str, int]
+    ) -> None:
+        call = self._answered_call(position, response.id or "", answered)
+        if call is None:
+            return
+        by_user = event.author == "user"
+        confirmations = event.actions.requested_tool_confirmations or {}
+        placeholder = call.id in confirmations
+        payload = response.response
+        closed_ids = (event.custom_metadata or {}).get(CLOSED_CALLS) or ()
+        closes = not placeholder and (
+            by_user
+            or (event.author == call.author and isinstance(payload, dict) and "error" in payload)
+            or call.id in closed_ids
+        )
+        call.responses.append(
+            Response(position=position, author=event.author, payload=payload, closes=closes, placeholder=placeholder)
+        )
+        if closes and call.closed_at is None:
+            call.closed_at = position
+        if not call.is_open and not placeholder:
+            self.unanswered.pop(id(call), None)
+        if by_user and call.path:
+            record = self._record(call.invocation_id, call.path)
+            record.newest_answer = position
+            for parent in parents(call.path):
+                self._record(call.invocation_id, parent).newest_answer = position
+        if by_user and call.scope in self.scope_paths:
+            self._close_scope(call.scope, position)
+
+    def _close_scope(self, scope: str, position: int) -> None:
+        """The response of a delegating call closes every open call of its scope (PND-1, ACT-26)."""
+        for key, other in list(self.unanswered.items()):
+            if other.isolation_scope == scope and other.closed_at is None:
+                other.closed_at = position
+                del self.unanswered[key]
+
+    def _answered_call(self, position: int, call_id: str, answered: dict[str, int]) -> Call | None:
+        """The newest earlier call of the id; the n-th response of an id in one event meets the n-th such call."""
+        calls = self.calls_by_id.get(call_id)
+        if not calls:
+            return None
+        newest = calls[-1]
+        group = [call for call in calls if call.position == newest.position and call.position < position]
+        if not group:
+            return None
+        n = answered.get(call_id, 0)
+        answered[call_id] = n + 1
+        return group[min(n, len(group) - 1)]
+
+
+def is_model_turn(event: Event) -> bool:
+    """Whether an own event is one of its activation's model turns (tools-plugins EFF-2)."""
+    content = event.content
+    if content is None:
+        return bool(event.error_code)
+    if content.role != "model":
+        return False
+    return not any(part.function_call is not None and part.function_call.name in KINDS for part in content.parts)
+
+
+def _describe(call: Call, event: Event) -> None:
+    """What a person has to know to answer the call."""
+    if call.kind == "confirmation":
+        asked = call.args.get("toolConfirmation")
+        if isinstance(asked, dict):
+            call.message, call.payload = asked.get("hint"), asked.get("payload")
+    elif call.kind == "input":
+        asked_input = event.requested_input
+        if asked_input is not None:
+            call.message, call.payload = asked_input.message, asked_input.payload
+            call.response_schema = asked_input.response_schema
+        else:
+            call.message, call.payload = call.args.get("message"), call.args.get("payload")
+            call.response_schema = call.args.get("responseSchema", call.args.get("response_schema"))
