@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hookwork_testkit.contexts import make_context
     from hookwork_testkit.prompts import assert_valid_prompt, prompt_faults
     from hookwork_testkit.scripted import RecordedRequest, ScriptedModel, ScriptExhausted
     from hookwork_testkit.steps import block, call, delay, partial, stream, text, thought
@@ -21,6 +22,7 @@ _HOMES = {
     "block": "steps",
     "call": "steps",
     "delay": "steps",
+    "make_context": "contexts",
     "partial": "steps",
     "prompt_faults": "prompts",
     "stream": "steps",
@@ -36,6 +38,7 @@ __all__ = [
     "block",
     "call",
     "delay",
+    "make_context",
     "partial",
     "prompt_faults",
     "stream",
