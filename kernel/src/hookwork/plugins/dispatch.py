@@ -64,9 +64,7 @@ def ordered(manager: pluggy.PluginManager, hook: str) -> tuple[pluggy.HookImpl, 
             )
         if implementation.tryfirst and implementation.trylast:
             raise PluginError(f"plugin {implementation.plugin_name!r}: {hook!r} is both tryfirst and trylast")
-    return tuple(
-        sorted(implementations, key=lambda i: ((not i.tryfirst) + i.trylast, sequence[i.plugin_name]))
-    )
+    return tuple(sorted(implementations, key=lambda i: ((not i.tryfirst) + i.trylast, sequence[i.plugin_name])))
 
 
 def positional(implementation: pluggy.HookImpl, parameters: tuple[str, ...], hook: str) -> Callable[..., Any]:
@@ -199,5 +197,6 @@ async def notify(chain: Chain, hook: str, *values: Any) -> None:
             result = call(*values)
             if result is not None and inspect.isawaitable(result):
                 await result
-        except Exception:  # noqa: BLE001 - an observer's fault must not change the outcome (PLUG-12)
+        except Exception:
+            # An observer's fault must not change the outcome (PLUG-12).
             logger.exception("plugin %r raised in %r; the run goes on", name, hook)

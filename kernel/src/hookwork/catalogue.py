@@ -1,0 +1,78 @@
+"""Well-known names and the distributions that bring them: what an error's ``pip install`` line is made from.
+
+Texts only. Nothing here is imported or asked before somebody names something that no installed distribution takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+#: Pattern of model names → distribution (models REG-9).
+MODEL_FAMILIES = (
+    (r"^(?:models/|publishers/google/models/)?gemini-|^projects/|^gemini[/:]", "hookwork-gemini"),
+    (r"^(?:gpt-|o\d+(?:-|$)|chatgpt-)|^openai[/:]", "hookwork-openai"),
+    (r"^apigee/", "hookwork-apigee"),
+    (r"^local[/:]", "hookwork-local"),
+    (r"^offline\b", "hookwork-offline"),
+    (r"^(?:fallback|router):", "hookwork-llm"),
+)
+
+#: URL scheme → kind of service → distribution (services §9). Driver suffixes (``sqlite+aiosqlite``) are cut off first.
+SERVICE_SCHEMES: dict[str, dict[str, str]] = {
+    "memory": dict.fromkeys(("sessions", "artifacts", "memory"), "hookwork-inmemory"),
+    "sqlite": dict.fromkeys(("sessions", "memory"), "hookwork-database"),
+    "postgresql": {"sessions": "hookwork-database"},
+    "postgres": {"sessions": "hookwork-database"},
+    "mysql": {"sessions": "hookwork-database"},
+    "mariadb": {"sessions": "hookwork-database"},
+    "spanner": {"sessions": "hookwork-spanner"},
+    "vertexai": dict.fromkeys(("sessions", "memory"), "hookwork-vertexai"),
+    "agentengine": dict.fromkeys(("sessions", "memory"), "hookwork-vertexai"),
+    "rag": {"memory": "hookwork-vertexai"},
+    "file": {"artifacts": "hookwork-files"},
+    "gs": {"artifacts": "hookwork-gcs"},
+}
+
+#: Plugins that live in distributions of their own (tools-plugins §8).
+PLUGIN_NAMES = {
+    name: f"hookwork-{name.replace('_', '-')}"
+    for name in (
+        *("analytics", "audit", "budget", "cache", "context_filter", "function_call_modifier", "global_instruction"),
+        *("logging", "policy", "record_replay", "retry_and_reflect", "save_files"),
+    )
+}
+
+#: Command → the distribution it belongs to (servers §7).
+COMMANDS = {
+    **dict.fromkeys(("run", "chat", "doctor", "sessions"), "hookwork-console"),
+    "prompt": "hookwork-llm",
+    "graph": "hookwork-workflow",
+    "web": "hookwork-web",
+    "mcp": "hookwork-mcp",
+    "migrate": "hookwork-database",
+    "config": "hookwork-config",
+    **dict.fromkeys(("new", "conformance"), "hookwork-testkit"),
+    "deploy": "hookwork-deploy",
+    "audit": "hookwork-audit",
+    "dbos": "hookwork-dbos",
+    "temporal": "hookwork-temporal",
+}
+
+
+def model_distribution(name: str) -> str | None:
+    """The distribution that likely takes a model name."""
+    return next((distribution for pattern, distribution in MODEL_FAMILIES if re.search(pattern, name)), None)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'x'?)`` for the nearest known name, or nothing."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def install_line(distribution: str | None) -> str:
+    """``; pip install x`` or nothing."""
+    return f"; try: pip install {distribution}" if distribution else ""
