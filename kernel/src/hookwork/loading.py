@@ -78,12 +78,9 @@ def _from_path(path: Path, registry: ExtensionRegistry) -> Agent | App:
     if (path / "__init__.py").is_file():
         _search_here(path.parent)
         modules.append(import_module(path.name))
-        modules += [
-            import_module(f"{path.name}.{name}") for name in ("agent", "app") if (path / f"{name}.py").is_file()
-        ]
+        modules += [import_module(f"{path.name}.{file.stem}") for file in files]
     else:
-        _search_here(path)
-        modules += [_import_file(path / f"{name}.py") for name in ("agent", "app") if (path / f"{name}.py").is_file()]
+        modules += [_import_file(file) for file in files]
     if not any(hasattr(module, name) for module in modules for name in ATTRIBUTES):
         for name in YAML_NAMES:
             if (path / name).is_file():

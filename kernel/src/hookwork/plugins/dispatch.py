@@ -17,7 +17,8 @@ from typing import Any
 import pluggy
 
 from hookwork.errors import PluginError
-from hookwork.hookspecs.table import LIFECYCLE_HOOKS, LIFECYCLE_SPECS, Rule
+from hookwork.hookspecs.lifecycle import LIFECYCLE_SPECS
+from hookwork.hookspecs.table import LIFECYCLE_HOOKS, Rule
 from hookwork.plugins.markers import PROJECT_NAME
 from hookwork.plugins.plugin import Plugin, plugin_name
 
