@@ -93,7 +93,7 @@ class InMemoryArtifactService(ArtifactService):
                     return number
         if file is None:
             file = self._files.setdefault(owner, {}).setdefault(filename, _File(self.first_version))
-        number = max(file.versions, default=self.first_version - 1) + 1 if self.reuse_versions else file.next
+        number = next(reversed(file.versions), self.first_version - 1) + 1 if self.reuse_versions else file.next
         info = ArtifactVersion(
             version=number,
             canonical_uri=_uri(owner, filename, number),
@@ -203,12 +203,12 @@ def _latest(file: _File) -> _Version | None:
     """The newest version, unless there is none or it is a tombstone."""
     if not file.versions:
         return None
-    newest = file.versions[max(file.versions)]
+    newest = file.versions[next(reversed(file.versions))]
     return None if newest.tombstone else newest
 
 
 def _stored_part(artifact: Part) -> tuple[Part, str]:
-    """The part as it is kept, and its MIME type: text or bytes and nothing else, as every backend gives back (ART-11)."""
+    """The part as it is kept and its MIME type: text or bytes and nothing else, as on every backend (ART-11)."""
     if not isinstance(artifact, Part):
         raise ValidationError(f"artifact must be a Part, not {type(artifact).__name__}", path="artifact")
     blob = artifact.inline_data

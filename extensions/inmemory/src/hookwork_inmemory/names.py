@@ -41,9 +41,7 @@ def check_filename(filename: str, *, nested: bool) -> None:
     try:
         size = len(filename.encode())
     except UnicodeEncodeError:
-        raise ValidationError(
-            "filename holds half of a surrogate pair; no store can hold it", path="filename"
-        ) from None
+        raise ValidationError("filename holds half of a surrogate pair; remove it", path="filename") from None
     if size > MAX_NAME_BYTES:
         raise ValidationError(f"filename has {size} bytes; at most {MAX_NAME_BYTES} are allowed", path="filename")
     bare = filename.removeprefix(USER_PREFIX)

@@ -28,7 +28,7 @@ def _mark_or_blank(match: re.Match[str]) -> str:
 
 
 def words(text: str) -> list[str]:
-    """The words of a `normal` text in order: runs of letters, digits and ``_``, with the marks that combine with them."""
+    """The words of a `normal` text in order: runs of letters, digits and ``_``, and marks that combine with them."""
     if text.isascii():
         return _WORD.findall(text)
     found: list[str] = []
