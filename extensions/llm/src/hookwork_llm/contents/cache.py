@@ -1,0 +1,165 @@
+"""`build_contents` and the prompt cache on the session's log (core CON-16, services LOG-12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hookwork.records.content import Content
+from hookwork.records.event import Event
+from hookwork.records.session import live_positions
+from hookwork_llm.contents.builder import Transcript
+from hookwork_llm.contents.compaction import CompactionPlan, plan_compaction
+from hookwork_llm.contents.current_turn import turn_start
+from hookwork_llm.contents.opening import said, stored_opening, with_no_reply_note
+from hookwork_llm.contents.sequence import PromptContents
+
+if TYPE_CHECKING:
+    from hookwork.records.session import Session
+
+_SLOT = "hookwork_llm.contents"
+#: Entries a log keeps. More than a tree of agents on a few branches needs; scopes of finished tasks make room.
+_MAX_ENTRIES = 64
+
+
+def build_contents(
+    session: Session,
+    *,
+    agent: Any,
+    agent_name: str,
+    branch: str = "",
+    isolation_scope: str = "",
+    include_contents: str = "default",
+    pairs_by_id: bool = False,
+    compaction: bool = False,
+    user_content: Content | None = None,
+    single_turn: bool = False,
+    extra: Sequence[Content] = (),
+) -> PromptContents:
+    """The contents of the next request of ``agent``, always a valid prompt (core §4.5).
+
+    Args:
+        session: the run's handle; read at its own range, never changed.
+        agent: the agent object, part of the cache's key (compared by identity).
+        agent_name: the author name of its events.
+        branch: the activation's branch. isolation_scope: its scope.
+        include_contents: ``"default"`` (visible history) or ``"none"`` (the current turn, CON-30).
+        pairs_by_id: whether the model pairs calls by id; if not, ids that the kit made up are left out (CON-8).
+        compaction: honour compaction records (CMP-9).
+        user_content: leading content of a scoped or single-turn agent whose delegating call says nothing (CON-9).
+        single_turn: add to the leading content that no user reply will come.
+        extra: contents of this request alone (preloaded memory, a correction); they go last.
+
+    Returns:
+        A read-only sequence. Cost: O(events since the agent's last request on this log), whatever the log's length;
+        O(events) for the first request, after a rewind or a new compaction record, and for a handle behind the log.
+    """
+    if include_contents == "none":
+        transcript = _current_turn(session, agent_name, branch, isolation_scope, pairs_by_id, compaction)
+    else:
+        transcript = _cached(session, agent, agent_name, branch, isolation_scope, pairs_by_id, compaction)
+    if not isolation_scope and not single_turn:
+        return transcript.view(session, extra=extra)
+    head = _head(session, transcript, isolation_scope, user_content, single_turn)
+    return transcript.view(session, head=head, extra=extra)
+
+
+def rebuild_contents(session: Session, **arguments: Any) -> PromptContents:
+    """`build_contents` without the cache: the reference that the cached prompt must equal."""
+    cached = session.log.slots.pop(_SLOT, None)
+    try:
+        return build_contents(session, **arguments)
+    finally:
+        session.log.slots.pop(_SLOT, None)
+        if cached is not None:
+            session.log.slots[_SLOT] = cached
+
+
+def _cached(
+    session: Session, agent: Any, name: str, branch: str, scope: str, pairs_by_id: bool, compaction: bool
+) -> Transcript:
+    log = session.log
+    entries = log.slots.get(_SLOT)
+    if entries is None:
+        entries = log.slots[_SLOT] = {}
+    key = (agent, name, branch, scope, pairs_by_id, compaction)
+    transcript: Transcript | None = entries.get(key)
+    length = session.length
+    if transcript is not None and transcript.start == session.start:
+        if transcript.position > length:  # an older view of the log: an answer of its own, the entry stays
+            return _whole(session, name, branch, scope, pairs_by_id, compaction)
+        if transcript.position == length or _extend(transcript, session, compaction):
+            return transcript
+    transcript = _whole(session, name, branch, scope, pairs_by_id, compaction)
+    entries.pop(key, None)
+    while len(entries) >= _MAX_ENTRIES:
+        del entries[next(iter(entries))]
+    entries[key] = transcript
+    return transcript
+
+
+def _extend(transcript: Transcript, session: Session, compaction: bool) -> bool:
+    """Take in what is new; False when something new changes what was taken in already."""
+    events, start, length = session.log.events, session.start, session.length
+    if session.log.has_rewinds or compaction:
+        for position in range(transcript.position, length):
+            actions = events[start + position].actions
+            if actions.rewind_before_invocation_id or (compaction and actions.compaction is not None):
+                return False
+    take = transcript.take
+    for position in range(transcript.position, length):
+        take(position, events[start + position])
+    transcript.position = length
+    return True
+
+
+def _whole(session: Session, name: str, branch: str, scope: str, pairs_by_id: bool, compaction: bool) -> Transcript:
+    """A transcript of all live events of the handle."""
+    transcript = Transcript(name=name, branch=branch, scope=scope, pairs_by_id=pairs_by_id, start=session.start)
+    events = session.events
+    positions = live_positions(events) if session.log.has_rewinds else range(len(events))
+    plan = plan_compaction(events, positions, branch=branch, scope=scope) if compaction else None
+    _take_all(transcript, events, positions, plan)
+    transcript.position = len(events)
+    return transcript
+
+
+def _current_turn(
+    session: Session, name: str, branch: str, scope: str, pairs_by_id: bool, compaction: bool
+) -> Transcript:
+    """A transcript of the current turn alone (CON-30)."""
+    transcript = Transcript(name=name, branch=branch, scope=scope, pairs_by_id=pairs_by_id, start=session.start)
+    events = session.events
+    positions: Sequence[int] = live_positions(events) if session.log.has_rewinds else range(len(events))
+    positions = positions[turn_start(events, positions, name=name, branch=branch, scope=scope) :]
+    plan = None
+    if compaction:
+        plan = plan_compaction(events, positions, branch=branch, scope=scope, whole=False)
+    _take_all(transcript, events, positions, plan)
+    return transcript
+
+
+def _take_all(
+    transcript: Transcript, events: Sequence[Event], positions: Iterable[int], plan: CompactionPlan | None
+) -> None:
+    if plan is None or not plan.summaries:
+        for position in positions:
+            transcript.take(position, events[position])
+        return
+    for position in positions:
+        transcript.insert(plan.summaries.get(position, ()))
+        transcript.take(position, events[position], covered=position in plan.covered)
+
+
+def _head(
+    session: Session, transcript: Transcript, scope: str, user_content: Content | None, single_turn: bool
+) -> tuple[Content, ...]:
+    """The leading content of a scoped or single-turn agent, if there is one."""
+    opening = transcript.opening
+    if opening is None and scope:
+        opening = transcript.opening = stored_opening(session, scope)
+    if opening is None:
+        opening = said(user_content)
+    if opening is None:
+        return ()
+    return (with_no_reply_note(opening) if single_turn else opening,)
