@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from hookwork.records.base import Record, frozen_map, set_field
 from hookwork.records.frozen import FrozenDict, FrozenList, freeze
 from hookwork.records.text import clean, report_cleaned
@@ -148,15 +146,11 @@ _EMPTY_PART = Part()
 _EMPTY_TEXT = Part(text="")
 
 
-def _no_parts() -> FrozenList:
-    return _NO_PARTS
-
-
 class Content(Record):
     """A turn's worth of parts. ``role`` is ``user`` or ``model``; ``parts`` is frozen, in order."""
 
     role: str | None = None
-    parts: list[Part] = msgspec.field(default_factory=_no_parts)
+    parts: list[Part] = _NO_PARTS  # one object, so that the encoder leaves it out
 
     def __post_init__(self) -> None:
         parts = self.parts

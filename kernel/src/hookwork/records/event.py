@@ -36,8 +36,8 @@ class ToolConfirmation(Record):
 class ExcludedEvent(Record):
     """An event inside a compaction's span that was not summarised."""
 
-    invocation_id: str = ""
-    timestamp: float = 0.0
+    invocation_id: str = msgspec.field(default_factory=str)
+    timestamp: float = msgspec.field(default_factory=float)
 
 
 class EventCompaction(Record):
@@ -113,9 +113,6 @@ class NodeInfo(Record):
     status: str | None = None
 
 
-NO_NODE = NodeInfo()
-
-
 class RequestInput(Record):
     """A node's question to a person (workflow §5)."""
 
@@ -154,7 +151,10 @@ class Event(ModelResponse):
             set_field(self, "output", freeze(self.output, (None, "output")))
         if self.custom_metadata is not None:
             set_field(self, "custom_metadata", frozen_map(self.custom_metadata))
-        if self.node_info is not None and self.node_info == NO_NODE:
+        info = self.node_info
+        if info is not None and not (
+            info.path or info.message_as_output or info.output_for or info.status or info.extra
+        ):
             set_field(self, "node_info", None)
         if type(self.long_running_tool_ids) is not tuple:
             set_field(self, "long_running_tool_ids", tuple(self.long_running_tool_ids or ()))

@@ -1,0 +1,171 @@
+"""Records to JSON and back, for every backend and server (services COD-1 … COD-9).
+
+One walker, compiled per record type from its fields, reads and writes every form: both casings, both forms of a time,
+unknown keys, foreign spellings. msgspec's own encoder and decoder are the fast path for what the kit itself writes
+(camelCase, epoch seconds); whatever they cannot carry, or refuse, goes to the walker. Both give equal records and
+equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from hookwork.errors import ValidationError
+from hookwork.records.base import EXTRA_WIRE_NAME, Record
+from hookwork.records.event import Event
+from hookwork.records.jsontext import Fault, parse, sanitised
+from hookwork.records.layout import has_times
+from hookwork.records.reading import Reader, reader_of
+from hookwork.records.times import whole_epoch
+from hookwork.records.writing import writer_of
+
+R = TypeVar("R", bound=Record)
+Keys = Literal["camel", "snake"]
+Times = Literal["epoch", "rfc3339"]
+
+_EXTRA_MARK = f'"{EXTRA_WIRE_NAME}":'.encode()
+_ESCAPED_NUL = "\\u0000"
+_ESCAPED_NUL_BYTES = _ESCAPED_NUL.encode()
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Plan(NamedTuple):
+    """A compiled record type. ``folds``: it is an event, whose wire form has two keys of its own (ACT-3)."""
+
+    read: Reader
+    decode: Callable[[str | bytes], Any] | None
+    fast_out: bool
+    folds: bool
+
+
+_plans: dict[type, _Plan] = {}
+
+
+def _plan(kind: type) -> _Plan:
+    plan = _plans.get(kind)
+    if plan is None:
+        if not (isinstance(kind, type) and issubclass(kind, Record)):
+            raise TypeError(f"the codec reads and writes records, not {kind!r}")
+        reads_times, writes_times = has_times(kind, float), has_times(kind, datetime)
+        decode = None if (reads_times or writes_times) and kind is not Event else msgspec.json.Decoder(kind).decode
+        plan = _Plan(reader_of(kind), decode, not writes_times, kind is Event)
+        _plans[kind] = plan
+    return plan
+
+
+# --- the public functions ---------------------------------------------------------------------------------------------
+
+
+def dump(record: Record, keys: Keys = "camel", times: Times = "epoch") -> dict[str, Any]:
+    """A record as a plain, mutable dict that JSON can hold.
+
+    Args:
+        record: any record.
+        keys: casing of field names. Free-form content and unknown keys are never re-cased (COD-3, COD-4).
+        times: ``epoch`` gives floats of epoch seconds, ``rfc3339`` text in UTC with ``Z`` and a fraction of 0 or 6
+            digits (COD-6).
+
+    Raises:
+        ValidationError: a time outside years 1 to 9999, or a value JSON cannot hold in a field that takes anything.
+    """
+    if keys == "camel" and times == "epoch":
+        data = _fast_bytes(record)
+        if data is not None:
+            return msgspec.json.decode(data)  # type: ignore[no-any-return]
+    return _written(record, keys, times)[0]
+
+
+def dump_json(record: Record, keys: Keys = "camel", times: Times = "epoch") -> bytes:
+    """`dump` as UTF-8 JSON text without blanks."""
+    if keys == "camel" and times == "epoch":
+        data = _fast_bytes(record)
+        if data is not None:
+            return data
+    return _written(record, keys, times)[1]
+
+
+def load(kind: type[R], data: str | bytes | Mapping[str, Any]) -> R:
+    """The record of type ``kind`` that JSON text, or a parsed JSON object, describes.
+
+    Reads camelCase, snake_case and PascalCase, mixed too; unknown keys end in ``extra``; a null field is an absent one.
+    Text no database can hold is replaced, with one warning (EVT-12).
+
+    Raises:
+        ValidationError: not JSON, or not of the form; ``path`` says where, the message what was expected. The value
+            itself is never named.
+    """
+    plan = _plan(kind)
+    try:
+        if isinstance(data, str | bytes):
+            record = _fast_record(plan, data)
+            if record is not None:
+                return record  # type: ignore[no-any-return]
+            tree = parse(data)
+        else:
+            tree = sanitised(data)
+        return plan.read(tree)  # type: ignore[no-any-return]
+    except Fault as fault:
+        path = fault.path
+        at = f"{kind.__name__} at {path}" if path else kind.__name__
+        raise ValidationError(f"{at}: {fault.problem}", path=path) from None
+    except RecursionError:
+        raise ValidationError(f"{kind.__name__}: the document is nested too deeply") from None
+
+
+# --- the fast path ----------------------------------------------------------------------------------------------------
+
+
+def _fast_bytes(record: Record) -> bytes | None:
+    """The camelCase, epoch form by msgspec alone; None when only the walker can write it."""
+    plan = _plan(type(record))
+    if not plan.fast_out or (plan.folds and _is_folded(record)):
+        return None
+    try:
+        data = _encode(record)
+    except (UnicodeEncodeError, TypeError):
+        return None
+    return None if _EXTRA_MARK in data or _ESCAPED_NUL_BYTES in data else data
+
+
+def _is_folded(event: Any) -> bool:
+    """Whether the wire form of an event differs from its fields (ACT-3)."""
+    compaction = event.actions.compaction
+    return bool(event.routes or (compaction is not None and compaction.excluded_events))
+
+
+def _fast_record(plan: _Plan, data: str | bytes) -> Any:
+    """The record when msgspec's typed decoder takes the document as it is, else None."""
+    decode = plan.decode
+    if decode is None or (_ESCAPED_NUL in data if isinstance(data, str) else _ESCAPED_NUL_BYTES in data):
+        return None
+    try:
+        record = decode(data)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None  # the walker reads more forms, and names the fault when there is one
+    if plan.folds and not (record.actions.compaction is None and whole_epoch(record.timestamp)):
+        return None
+    return None if record.extra is not None else record
+
+
+def _written(record: Record, keys: Keys, times: Times) -> tuple[dict[str, Any], bytes]:
+    """The walker's document, and its text: encoding it is the quickest way to see whether every text can be held."""
+    if keys not in ("camel", "snake") or times not in ("epoch", "rfc3339"):
+        raise ValueError(f"keys is 'camel' or 'snake' and times 'epoch' or 'rfc3339', not {keys!r} and {times!r}")
+    try:
+        document: dict[str, Any] = writer_of(type(record), keys, times)(record)
+        try:
+            data = _encode(document)
+            if _ESCAPED_NUL_BYTES not in data:
+                return document, data
+        except UnicodeEncodeError:
+            pass  # a lone surrogate in a typed field; payloads were cleaned when they entered
+        document = sanitised(document)
+        return document, _encode(document)
+    except (TypeError, Fault) as error:
+        path = error.path if isinstance(error, Fault) else ""
+        raise ValidationError(f"{type(record).__name__} cannot be written as JSON: {error}", path=path) from None
