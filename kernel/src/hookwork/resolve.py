@@ -174,7 +174,7 @@ def resolve_plugins(plugins: Iterable[Any], settings: Settings | None = None) ->
     """Plugin objects of a list of names (``name``, ``name:alias``) and objects, in that order (EXT-8).
 
     The class or factory behind a name is called with its table of the settings as keyword arguments; under an alias
-    it is the alias's table, and the plugin goes by that alias.
+    it is the alias's table, and the plugin goes by that alias. Names that the settings disable are left out.
 
     Raises:
         PluginError: an unknown name, one listed twice, a class that refuses its table.
@@ -187,6 +187,8 @@ def resolve_plugins(plugins: Iterable[Any], settings: Settings | None = None) ->
             built.append(entry)
             continue
         name, _, alias = entry.partition(":")
+        if name in settings.disabled:
+            continue
         if (alias or name) in seen:
             raise PluginError(
                 f"plugin {alias or name!r} is listed twice; to use one twice write '{name}:alias' with a table each"
