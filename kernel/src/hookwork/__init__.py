@@ -1,1 +1,94 @@
-"""The Hookwork microkernel."""
+"""Hookwork: an agent development kit built as a plugin-centric microkernel.
+
+The public names below are resolved on first use, so ``import hookwork`` loads nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from hookwork.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from hookwork.agent import Agent, AgentTree
+    from hookwork.app import App
+    from hookwork.context import CallbackContext, EphemeralScope, InvocationContext, ReadonlyContext, ToolContext
+    from hookwork.errors import HookworkError
+    from hookwork.invocation import RunConfig, Usage
+    from hookwork.model import Model, ModelCapabilities, ModelRequest
+    from hookwork.node import Node, NodeConfig, NodeOutcome, Pause, Standing, build_node
+    from hookwork.plugins.discovery import use_extensions
+    from hookwork.plugins.markers import hookimpl, hookspec
+    from hookwork.plugins.plugin import FunctionPlugin, Plugin
+    from hookwork.records.content import (
+        Blob,
+        Content,
+        FileData,
+        FunctionCall,
+        FunctionResponse,
+        Part,
+        text_content,
+        user_content,
+    )
+    from hookwork.records.event import Event, EventActions, NodeInfo, ToolConfirmation
+    from hookwork.records.history import Call
+    from hookwork.records.metadata import ModelResponse, UsageMetadata
+    from hookwork.records.request import FunctionDeclaration, GenerateContentConfig, ToolDeclaration
+    from hookwork.records.session import Session
+    from hookwork.run import Run, RunOutcome
+    from hookwork.runner import Runner
+    from hookwork.services import ArtifactService, ArtifactVersion, MemoryEntry, MemoryService, SessionService
+    from hookwork.settings import Settings
+    from hookwork.stages import Stage, StageOutcome
+    from hookwork.tool import Finished, Tool, Toolset
+
+_HOMES = {
+    "agent": ("Agent", "AgentTree"),
+    "app": ("App",),
+    "context": ("CallbackContext", "EphemeralScope", "InvocationContext", "ReadonlyContext", "ToolContext"),
+    "errors": ("HookworkError",),
+    "invocation": ("RunConfig", "Usage"),
+    "model": ("Model", "ModelCapabilities", "ModelRequest"),
+    "node": ("Node", "NodeConfig", "NodeOutcome", "Pause", "Standing", "build_node"),
+    "plugins.discovery": ("use_extensions",),
+    "plugins.markers": ("hookimpl", "hookspec"),
+    "plugins.plugin": ("FunctionPlugin", "Plugin"),
+    "records.content": (
+        "Blob",
+        "Content",
+        "FileData",
+        "FunctionCall",
+        "FunctionResponse",
+        "Part",
+        "text_content",
+        "user_content",
+    ),
+    "records.event": ("Event", "EventActions", "NodeInfo", "ToolConfirmation"),
+    "records.history": ("Call",),
+    "records.metadata": ("ModelResponse", "UsageMetadata"),
+    "records.request": ("FunctionDeclaration", "GenerateContentConfig", "ToolDeclaration"),
+    "records.session": ("Session",),
+    "run": ("Run", "RunOutcome"),
+    "runner": ("Runner",),
+    "services": ("ArtifactService", "ArtifactVersion", "MemoryEntry", "MemoryService", "SessionService"),
+    "settings": ("Settings",),
+    "stages": ("Stage", "StageOutcome"),
+    "tool": ("Finished", "Tool", "Toolset"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *sorted(_HOME_OF)]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'hookwork' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"hookwork.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hookwork.runner import RunOutcome
+    from hookwork.run import RunOutcome
 
 
 class HookworkError(Exception):
@@ -96,9 +96,7 @@ class UnsupportedOperationError(HookworkError, NotImplementedError):
 class BackendError(HookworkError, RuntimeError):
     """A transport or driver failure; ``retryable`` tells whether the same call may succeed later."""
 
-    def __init__(
-        self, message: str, *, code: str = "", status: int | None = None, retryable: bool = False
-    ) -> None:
+    def __init__(self, message: str, *, code: str = "", status: int | None = None, retryable: bool = False) -> None:
         super().__init__(message)
         self.code = code
         self.status = status

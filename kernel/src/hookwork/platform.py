@@ -142,6 +142,11 @@ async def run_tasks(tasks: Sequence[Callable[[], Coroutine[Any, Any, None]]]) ->
     await all_done.wait()
 
 
+def has_task_runner() -> bool:
+    """Whether a task runner other than the default is installed in the current context."""
+    return _task_runner.get() is not None
+
+
 async def run_sequentially(tasks: Sequence[Callable[[], Awaitable[None]]]) -> None:
     """A task runner that runs one task after another: deterministic interleaving for tests."""
     for task in tasks:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from hookwork.effects import EffectCall, NodeResult, ToolResult, WriteResult
     from hookwork.model import ModelRequest
     from hookwork.node import Node, NodeOutcome
-    from hookwork.stages import Stage
     from hookwork.records.content import Content
     from hookwork.records.event import Event
     from hookwork.records.history import Call
     from hookwork.records.metadata import ModelResponse
-    from hookwork.runner import RunOutcome
+    from hookwork.run import RunOutcome
+    from hookwork.stages import Stage
     from hookwork.tool import Tool
 
 

@@ -1,0 +1,598 @@
+"""Activations: how anything runs under a path, pauses, hands over and is found done again (activations spec).
+
+One mechanism for roots, sub-agents, transfer targets, children of composed agents and of tools. A place that has a
+record is asked one pure question, `standing`: done, waiting, handed over, or to be entered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from hookwork.context import CallbackContext, InvocationContext
+from hookwork.errors import ConfigurationError, InvalidRunId
+from hookwork.node import Pause, Standing
+from hookwork.platform import new_uuid, timestamp
+from hookwork.plugins.dispatch import first, first_callback, notify
+from hookwork.records.content import Content
+from hookwork.records.event import NO_ACTIONS, Event, NodeInfo
+from hookwork.records.history import Call, Record
+from hookwork.stages import Stage, StageOutcome, stage_stream
+from hookwork.state import DeltaBuffer
+
+if TYPE_CHECKING:
+    from hookwork.agent import Agent
+    from hookwork.invocation import Invocation
+    from hookwork.node import Node
+
+COMPLETED = "completed"
+
+_KERNEL_RUN_ID = re.compile(r"t\d+|\d+-\d+")
+_KERNEL_CHARACTERS = re.compile(r"[/@.~]")
+
+
+class View:
+    """What stored events say about a place and what lies under it; read-only (activations ACT-40)."""
+
+    __slots__ = ("_inv", "invocation_id", "path")
+
+    def __init__(self, inv: Invocation, invocation_id: str, path: str) -> None:
+        self._inv = inv
+        self.invocation_id = invocation_id
+        self.path = path
+
+    @property
+    def record(self) -> Record | None:
+        """The place's record, None when no event names it."""
+        return self._inv.history().record(self.invocation_id, self.path)
+
+    def child(self, segment: str) -> View:
+        """The view of a place directly under this one, e.g. ``"plan@1"``."""
+        return View(self._inv, self.invocation_id, f"{self.path}/{segment}")
+
+    def follow(self) -> View:
+        """The view at the end of a chain of hand-overs that starts here."""
+        view = self
+        while True:
+            record = view.record
+            target = view._target()
+            if record is None or target is None or target.standing(view) is not Standing.HANDED:
+                return view
+            _, path = handover_place(self._inv, view.path, record)
+            view = View(self._inv, self.invocation_id, path)
+
+    def standing(self) -> Standing | None:
+        """How the agent of this place stands after following its hand-overs; None without a record."""
+        view = self.follow()
+        target = view._target()
+        return None if view.record is None or target is None else target.standing(view)
+
+    def _target(self) -> Any:
+        tree = self._inv.setup.tree
+        return None if tree is None else tree.find(segment_name(self.path))
+
+    @property
+    def calls(self) -> Sequence[Call]:
+        """The place's own calls, in order."""
+        record = self.record
+        return record.calls if record is not None else ()
+
+    @property
+    def open_calls(self) -> list[Call]:
+        """Open calls of the place and everything under it, in order of raising."""
+        return self._inv.history().open_below(self.invocation_id, self.path)
+
+    @property
+    def newest(self) -> int:
+        """Position of the newest event of the subtree, -1 for none."""
+        record = self.record
+        return record.newest if record is not None else -1
+
+    @property
+    def newest_answer(self) -> int:
+        """Position of the newest answer to a call of the subtree, -1 for none."""
+        record = self.record
+        return record.newest_answer if record is not None else -1
+
+    @property
+    def news(self) -> bool:
+        """Whether an answer, a message or a call to be run again is newer than the subtree's newest event."""
+        record = self.record
+        if record is None:
+            return False
+        if self._inv.rerun and any(call.id in self._inv.rerun for call in self.open_calls):
+            return True
+        return record.news > record.newest
+
+    @property
+    def rerun(self) -> frozenset[str]:
+        """Ids that this run was told to run again (ACT-43)."""
+        return self._inv.rerun
+
+    @property
+    def events(self) -> list[Event]:
+        """The place's own events, in order."""
+        record = self.record
+        events = self._inv.session.events
+        return [events[position] for position in record.own] if record is not None else []
+
+    def scope_record(self, scope: str) -> Record | None:
+        """The record of the delegation that speaks in an isolation scope, whatever invocation wrote it (ACT-26)."""
+        place = self._inv.history().scope_paths.get(scope)
+        return self._inv.history().record(*place) if place is not None else None
+
+
+def default_standing(view: View) -> Standing:
+    """Standing of a body that runs from its top (ACT-13)."""
+    record = view.record
+    if record is None:
+        return Standing.PENDING
+    if view.open_calls:
+        return Standing.PENDING if view.news else Standing.WAITING
+    return Standing.DONE if record.end >= 0 and record.end > record.newest_answer else Standing.PENDING
+
+
+def segment_name(path: str) -> str:
+    """The agent or node name in the last segment of a path."""
+    return path[path.rfind("/") + 1 :].partition("@")[0]
+
+
+def handover_place(inv: Invocation, caller_path: str, record: Record) -> tuple[Agent, str]:
+    """Target and path of a recorded hand-over (activations §4).
+
+    The target stands under the newest activation of its tree parent on the caller's path. ``t<n>`` counts the places
+    of that name that stood there before the hand-over, so a replay finds the same path.
+    """
+    tree = inv.setup.tree
+    target = tree.find(record.handover_target) if tree is not None else None
+    if target is None or tree is None:
+        raise ConfigurationError(
+            f"{caller_path} handed over to {record.handover_target!r}, which is not in the agent tree (any more)"
+        )
+    parent = tree.parent(target)
+    prefix = _under(caller_path, parent.name) if parent is not None else ""
+    start = f"{prefix}/{target.name}@" if prefix else f"{target.name}@"
+    index = inv.history()
+    if prefix:
+        above = index.record(inv.invocation_id, prefix)
+        siblings = above.children if above is not None else []
+    else:
+        siblings = [path for (invocation, path) in index.records if invocation == inv.invocation_id and "/" not in path]
+    before = 0
+    for path in siblings:
+        if path.startswith(start):
+            other = index.record(inv.invocation_id, path)
+            if other is not None and other.first < record.handover:
+                before += 1
+    return target, f"{start}t{before + 1}" if before else f"{start}1"
+
+
+def _under(path: str, name: str) -> str:
+    """The longest prefix of ``path`` that ends at a segment of that name, else the path without its last segment."""
+    segments = path.split("/")
+    for i in range(len(segments) - 1, -1, -1):
+        if segments[i].partition("@")[0] == name:
+            return "/".join(segments[: i + 1])
+    return "/".join(segments[:-1])
+
+
+def check_run_id(run_id: str) -> str:
+    """A run id that a caller may give (ACT-30). Raises InvalidRunId."""
+    if not run_id or _KERNEL_CHARACTERS.search(run_id) or _KERNEL_RUN_ID.fullmatch(run_id):
+        raise InvalidRunId(
+            f"run id {run_id!r} is not free: ids are non-empty, without / @ . ~, and not of the form t<n> or <n>-<n>"
+        )
+    return run_id
+
+
+class AgentOutcome:
+    """How an agent call ended; what ``around_agent`` finds in ``stage.outcome.value``."""
+
+    __slots__ = ("final_event", "open_calls", "status")
+
+    def __init__(self, status: str, final_event: Event | None, open_calls: Sequence[Call]) -> None:
+        self.status = status
+        self.final_event = final_event
+        self.open_calls = open_calls
+
+
+class Activation:
+    """One execution of an agent under a path: iterate it for its events, then read how it ended.
+
+    Attributes:
+        status: ``""`` while it runs, then ``completed``, ``paused``, ``failed`` or ``cancelled``.
+        output, routes: what it gave. open_calls: what it waits for.
+
+    Close it when you leave early: ``async with contextlib.aclosing(activation) as events``.
+    """
+
+    __slots__ = (
+        "_ended",
+        "_events",
+        "_final",
+        "_handed",
+        "_info",
+        "_inv",
+        "_paused",
+        "_raised",
+        "_waits",
+        "branch",
+        "input",
+        "isolation_scope",
+        "open_calls",
+        "output",
+        "path",
+        "routes",
+        "status",
+        "target",
+    )
+
+    def __init__(
+        self, inv: Invocation, target: Agent, path: str, *, input: Any = None, branch: str = "", scope: str = ""
+    ) -> None:
+        self._inv = inv
+        self.target = target
+        self.path = path
+        self.input = input
+        self.branch = branch
+        self.isolation_scope = scope
+        self.status = ""
+        self.output: Any = None
+        self.routes: tuple[str, ...] = ()
+        self.open_calls: Sequence[Call] = ()
+        self._events = self._run()
+        self._final: Event | None = None
+        self._info = NodeInfo(path=path)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._raised: list[str] = []
+        self._ended = False
+        self._handed = False
+        self._paused = False
+        self._waits = False
+
+    def __aiter__(self) -> AsyncGenerator[Event, None]:
+        return self._events
+
+    def __anext__(self) -> Any:
+        return self._events.__anext__()
+
+    async def aclose(self) -> None:
+        """End early: the body and everything below it is closed and awaited."""
+        await self._events.aclose()
+
+    # --- the loop over hand-overs -------------------------------------------------------------------------------------
+
+    async def _run(self) -> AsyncGenerator[Event, None]:
+        inv = self._inv
+        while True:
+            path = self.path
+            record = None
+            if inv.known or path in inv.entered:
+                record = inv.history().record(inv.invocation_id, path)
+            if record is not None and (settled := self._stands()) is not None:
+                if settled:
+                    return
+                continue
+            inv.entered.add(path)
+            if record is not None:  # an activation keeps its recorded branch and scope (ACT-16)
+                self.branch, self.isolation_scope = record.branch or self.branch, record.scope or self.isolation_scope
+            async with aclosing(self._enter(record is not None)) as events:
+                async for event in events:
+                    yield event
+            if not self._handed:
+                return
+            self._hand_over()
+
+    def _stands(self) -> bool | None:
+        """Apply the standing of a place with a record: True = over, False = gone on elsewhere, None = to be entered."""
+        view = View(self._inv, self._inv.invocation_id, self.path)
+        standing = self.target.standing(view)
+        if standing is Standing.DONE:
+            self.status = COMPLETED
+            self.output = self.target.output(view)
+            return True
+        if standing is Standing.WAITING:
+            self.status = "paused"
+            self.open_calls = view.open_calls
+            return True
+        if standing is Standing.HANDED:
+            self._hand_over()
+            return False
+        return None
+
+    def _hand_over(self) -> None:
+        """Go on at the transfer target; a loop, because recursion would end after a few hundred transfers (ACT-17)."""
+        record = self._inv.history().record(self._inv.invocation_id, self.path)
+        assert record is not None
+        self.target, self.path = handover_place(self._inv, self.path, record)
+        self.input = None
+        self._info = NodeInfo(path=self.path)
+        self._reset()
+
+    # --- one entry ----------------------------------------------------------------------------------------------------
+
+    def _enter(self, resuming: bool) -> AsyncGenerator[Event, None]:
+        inv = self._inv
+        chain = inv.hooks.around_agent
+        if not chain and inv.tracer is None:
+            return self._call(resuming, None)
+        stage = Stage("agent")
+        ctx = self._callback_context(resuming, None)
+
+        def body() -> AsyncGenerator[Event, None]:
+            if not chain:
+                return self._call(resuming, stage)
+            return stage_stream(chain, (ctx, self.target), stage, lambda: self._call(resuming, stage))  # type: ignore[return-value]
+
+        if inv.tracer is None:
+            return body()
+        from hookwork.telemetry import start_span, traced_stream
+
+        span = start_span(
+            inv.tracer,
+            f"invoke_agent {self.target.name}",
+            {
+                "gen_ai.operation.name": "invoke_agent",
+                "gen_ai.agent.name": self.target.name,
+                "gen_ai.agent.description": self.target.description,
+                "gen_ai.conversation.id": inv.session_id,
+            },
+        )
+        return traced_stream(span, body())  # type: ignore[return-value]
+
+    def _callback_context(self, resuming: bool, buffer: DeltaBuffer | None) -> CallbackContext:
+        inv = self._inv
+        return CallbackContext(
+            inv,
+            self.target,
+            self.branch,
+            self.isolation_scope,
+            self.path,
+            buffer=buffer,
+            place=f"agent/{inv.user_messages}",
+            resuming=resuming,
+        )
+
+    async def _call(self, resuming: bool, stage: Stage | None) -> AsyncGenerator[Event, None]:
+        """One agent call in order (core AGT-10)."""
+        inv, target = self._inv, self.target
+        try:
+            if inv.hooks.before_agent or target.before_agent:
+                event, answered = await self._callback_event("before_agent", resuming, end=True)
+                if event is not None:
+                    yield event
+                if answered:
+                    self.status = COMPLETED
+                    self._finish_stage(stage)
+                    return
+            if not inv.ended:
+                async with aclosing(self._body(resuming)) as events:
+                    async for event in events:
+                        yield event
+            if not inv.ended:
+                standing = self._settle_status(resuming)
+                async for event in self._after(resuming, standing):
+                    yield event
+            elif not self.status:
+                self.status = COMPLETED
+            if self.status == "paused" and self._raised and inv.hooks.on_pause:
+                await self._tell_pause(resuming)
+            self._finish_stage(stage)
+        except Exception as error:
+            self.status = "failed"
+            if inv.hooks.on_agent_error:
+                ctx = self._callback_context(resuming, None)
+                await notify(inv.hooks.on_agent_error, "on_agent_error", ctx, target, error)
+            raise
+        except (asyncio.CancelledError, GeneratorExit):
+            self.status = "cancelled"
+            raise
+
+    def _finish_stage(self, stage: Stage | None) -> None:
+        if stage is not None:
+            stage.outcome = StageOutcome(AgentOutcome(self.status, self._final, self.open_calls))
+
+    async def _body(self, resuming: bool) -> AsyncGenerator[Event, None]:
+        inv, target = self._inv, self.target
+        buffer = DeltaBuffer()
+        ctx = InvocationContext(
+            inv,
+            target,
+            self.branch,
+            self.isolation_scope,
+            self.path,
+            buffer=buffer,
+            place=f"agent/{inv.user_messages}",
+            resuming=resuming,
+            activation=self,
+            input=self.input,
+        )
+        try:
+            async with aclosing(target.body(ctx)) as events:  # type: ignore[type-var]
+                async for event in events:
+                    if event.partial:
+                        yield event if event.node_info is not None else self._completed(event)
+                        continue
+                    event = self._completed(event)
+                    self._note(event)
+                    if buffer.artifacts:
+                        inv.attach(event, buffer)
+                    yield event
+        except Pause:
+            self._paused = True
+        except BaseExceptionGroup as group:
+            if not _only_pauses(group):
+                raise
+            self._paused = True
+        finally:
+            buffer.closed = True
+
+    def _completed(self, event: Event) -> Event:
+        """An event with everything set that its body left unset (core AGT-17)."""
+        info = event.node_info
+        changes: dict[str, Any] = {}
+        if not event.author:
+            by_user = event.content is not None and event.content.role == "user"
+            changes["author"] = "user" if by_user else self.target.name
+        if not event.id:
+            changes["id"] = new_uuid()
+        if not event.timestamp:
+            changes["timestamp"] = timestamp()
+        if not event.invocation_id:
+            changes["invocation_id"] = self._inv.invocation_id
+        if self.branch and not event.branch:
+            changes["branch"] = self.branch
+        if self.isolation_scope and not event.isolation_scope:
+            changes["isolation_scope"] = self.isolation_scope
+        if info is None:
+            changes["node_info"] = self._info
+        elif not info.path:
+            changes["node_info"] = info.replace(path=self.path)
+        return event.replace(**changes) if changes else event
+
+    def _note(self, event: Event) -> None:
+        """Remember what decides how this call ends."""
+        info = event.node_info
+        own = info is not None and info.path == self.path
+        if event.long_running_tool_ids:
+            self._waits = True
+            if own:
+                self._raised.extend(event.long_running_tool_ids)
+        if not own:
+            return
+        self._final = event
+        if event.actions.transfer_to_agent:
+            self._handed = True
+        if event.output is not None or event.routes or (info is not None and info.status == COMPLETED):
+            self._ended = True
+            self.output = event.output
+            self.routes = event.routes
+
+    def _settle_status(self, resuming: bool) -> Standing:
+        """How the call ended, from stored events; without any when nothing can wait and the end was seen (ACT-12)."""
+        inv = self._inv
+        maybe_waiting = self._paused or self._waits or resuming or inv.session.log.has_scopes
+        handed, self._handed = self._handed, False
+        if not maybe_waiting and not handed and (self._ended or not self.target.derives_end):
+            self.status = COMPLETED
+            return Standing.DONE
+        view = View(inv, inv.invocation_id, self.path)
+        standing = self.target.standing(view)
+        if standing is Standing.HANDED:
+            self._handed = True
+            return standing
+        self.open_calls = view.open_calls
+        if self.open_calls or standing is Standing.WAITING or (self._paused and not self._ended and not resuming):
+            self.status = "paused"
+            return Standing.WAITING
+        self.status = COMPLETED
+        if self.target.derives_end and not self._ended:
+            self.output = self.target.output(view)
+        return Standing.DONE
+
+    async def _after(self, resuming: bool, standing: Standing) -> AsyncGenerator[Event, None]:
+        """``after_agent``, and the end marker of a body that gave none (ACT-14 c)."""
+        inv, target = self._inv, self.target
+        due = standing is Standing.DONE and not self._ended and not target.derives_end
+        if inv.hooks.after_agent or target.after_agent:
+            event, _ = await self._callback_event("after_agent", resuming, end=due)
+            if event is not None:
+                yield event
+                due = False
+        if due:
+            info = NodeInfo(path=self.path, status=COMPLETED)
+            yield self._completed(Event(author=target.name, node_info=info))
+
+    async def _callback_event(self, hook: str, resuming: bool, *, end: bool) -> tuple[Event | None, bool]:
+        """Run a before or after stage; (its event or None, whether a content was given) (core AGT-11 … AGT-15).
+
+        ``end``: a content is the activation's end. A before stage without content is none.
+        """
+        inv, target = self._inv, self.target
+        buffer = DeltaBuffer()
+        ctx = self._callback_context(resuming, buffer)
+        content: Content | None = None
+        try:
+            chain = getattr(inv.hooks, hook)
+            decided = await first(chain, hook, ctx, target) if chain else None
+            content = decided[0] if decided is not None else await first_callback(getattr(target, hook), ctx)
+        except BaseException:
+            inv.live.discard(buffer)
+            raise
+        buffer.closed = True
+        if content is None and not buffer:
+            return None, False
+        stamped = end and (content is not None or hook == "after_agent")
+        event = self._completed(
+            Event(
+                author=target.name,
+                content=content,
+                node_info=NodeInfo(path=self.path, status=COMPLETED) if stamped else self._info,
+                actions=NO_ACTIONS,
+            )
+        )
+        if content is not None:
+            self._final = event
+        return inv.attach(event, buffer), content is not None
+
+    async def _tell_pause(self, resuming: bool) -> None:
+        inv = self._inv
+        own = [call for call in self.open_calls if call.path == self.path and call.id in self._raised]
+        if own:
+            ctx = self._callback_context(resuming, None)
+            await notify(inv.hooks.on_pause, "on_pause", ctx, own)
+
+
+def _only_pauses(group: BaseExceptionGroup[BaseException]) -> bool:
+    """Whether a task group ended by nothing but pauses (workflow ASK-7)."""
+    return group.split(Pause)[1] is None
+
+
+def activate(
+    ctx: Any,
+    target: Agent | Node,
+    input: Any = None,
+    *,
+    run_id: str | None = None,
+    branch: str | None = None,
+    scope: str | None = None,
+    segment: str | None = None,
+) -> Activation:
+    """Run an agent under the place of ``ctx`` (core ACV-1).
+
+    ``run_id``: None = the next number of that name under the place. ``branch`` and ``scope``: None = those of the
+    context. ``segment`` is for agents and schedulers that give the whole path segment (activations §4).
+
+    Raises:
+        InvalidRunId: a run id that belongs to the kernel.
+    """
+    if segment is None:
+        if run_id is None:
+            run_id = str(ctx.next_run(target.name))
+        else:
+            check_run_id(run_id)
+        segment = f"{target.name}@{run_id}"
+    return Activation(
+        ctx._inv,
+        target,  # type: ignore[arg-type]
+        f"{ctx.path}/{segment}" if ctx.path else segment,
+        input=input,
+        branch=ctx.branch if branch is None else branch,
+        scope=ctx.isolation_scope if scope is None else scope,
+    )
+
+
+__all__ = [
+    "Activation",
+    "AgentOutcome",
+    "Standing",
+    "View",
+    "activate",
+    "default_standing",
+    "segment_name",
+]

@@ -1,0 +1,202 @@
+"""The Agent contract and the tree of agents (core §1)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Self
+
+from attrs import define, evolve, field
+
+from hookwork.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from hookwork.activation import Activation, View
+    from hookwork.context import InvocationContext
+    from hookwork.invocation import Setup
+    from hookwork.node import Standing
+    from hookwork.records.event import Event
+
+AgentCallback = Callable[..., Any]
+AgentBody = Callable[["InvocationContext"], AsyncIterator["Event"]]
+
+
+def as_callbacks(value: Any) -> tuple[AgentCallback, ...]:
+    """One callable, several, or None, as a tuple."""
+    if value is None:
+        return ()
+    if callable(value):
+        return (value,)
+    return tuple(value)
+
+
+def check_name(name: Any, what: str) -> None:
+    """Raise unless ``name`` is an identifier and not ``user`` (core AGT-1)."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ConfigurationError(
+            f"{what} name {name!r} is not an identifier; use letters, digits and underscores, e.g. 'weather_agent'"
+        )
+    if name == "user":
+        raise ConfigurationError(f"{what} name 'user' is reserved for the person who talks to the agents")
+
+
+@define(eq=False, kw_only=True, frozen=True)
+class Agent:
+    """An agent: a name, sub-agents, callbacks and a body that yields events.
+
+    Give a body function, or subclass and override `body`::
+
+        async def greet(ctx):
+            yield Event(content=text_content("hello"))
+
+        agent = Agent(name="greeter", body=greet)
+
+    Agents are immutable and know neither parent nor session, so one object serves many runs, runners and trees at
+    once. ``before_agent`` and ``after_agent`` take ``(ctx)`` and run after the plugins' hooks of that name.
+
+    Raises:
+        ConfigurationError: a bad name, the same object twice in ``sub_agents``, or no body.
+    """
+
+    name: str
+    description: str = ""
+    sub_agents: tuple[Agent, ...] = field(default=(), converter=tuple)
+    before_agent: tuple[AgentCallback, ...] = field(default=(), converter=as_callbacks)
+    after_agent: tuple[AgentCallback, ...] = field(default=(), converter=as_callbacks)
+    replay_safe: bool = False
+    _body: AgentBody | None = field(default=None, alias="body", repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        check_name(self.name, "agent")
+        seen: set[int] = set()
+        for child in self.sub_agents:
+            if not isinstance(child, Agent):
+                raise ConfigurationError(f"agent {self.name!r}: {child!r} in sub_agents is not an agent")
+            if id(child) in seen:
+                raise ConfigurationError(f"agent {self.name!r} lists the sub-agent object {child.name!r} twice")
+            seen.add(id(child))
+        if self._body is None and type(self).body is Agent.body:
+            raise ConfigurationError(
+                f"agent {self.name!r} has no body; pass body=<async generator function> or override `body`"
+            )
+
+    def body(self, ctx: InvocationContext) -> AsyncIterator[Event]:
+        """The agent's own work: an async generator of events."""
+        assert self._body is not None
+        return self._body(ctx)
+
+    def run(self, ctx: InvocationContext) -> Activation:
+        """One agent call as an activation of its own: hooks, callbacks and completion included (core AGT-10)."""
+        from hookwork.activation import activate
+
+        return activate(ctx, self)
+
+    def find_agent(self, name: str) -> Agent | None:
+        """This agent or the first below it, depth first, with that name."""
+        return self if self.name == name else self.find_sub_agent(name)
+
+    def find_sub_agent(self, name: str) -> Agent | None:
+        """`find_agent` without this agent itself."""
+        for child in self.sub_agents:
+            found = child.find_agent(name)
+            if found is not None:
+                return found
+        return None
+
+    def clone(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return evolve(self, **changes)
+
+    # --- what the kernel asks (activations §5) ------------------------------------------------------------------------
+
+    @property
+    def conversational(self) -> bool:
+        """Takes plain messages while something waits; roots that are may be re-entered at a helper (core RUN-30)."""
+        return False
+
+    @property
+    def sticky(self) -> bool:
+        """The next message may start here (core RUN-33)."""
+        return self.conversational
+
+    @property
+    def delegate(self) -> bool:
+        """Runs under a delegation with a scope of its own (core RUN-31)."""
+        return False
+
+    def check_root(self) -> None:
+        """Raise `ConfigurationError` when this agent cannot be a root (core MODE-2)."""
+
+    def standing(self, view: View) -> Standing:
+        """Where this agent's activation stands, from stored events alone (activations ACT-13)."""
+        from hookwork.activation import default_standing
+
+        return default_standing(view)
+
+    def output(self, view: View) -> Any:
+        """What a finished activation gave (activations §5)."""
+        return view.record.output if view.record is not None else None
+
+    @property
+    def derives_end(self) -> bool:
+        """The end is read off the agent's own stamps or its children; else the kernel writes a marker (ACT-14)."""
+        return False
+
+    def closables(self) -> Iterable[Any]:
+        """What the runner closes with this agent: objects with an async ``close``."""
+        return ()
+
+    def prepare(self, setup: Setup) -> Any:
+        """Called once per runner for each agent of its tree, before any run: check and derive what does not change.
+
+        The result is kept by the runner; `Invocation.prepared_for` gives it back. Raise `ConfigurationError` here.
+        """
+        return None
+
+
+class AgentTree:
+    """The agents under one root, by name, with their parents. Built per runner; nothing is written on the agents.
+
+    Raises:
+        ConfigurationError: one object is reachable twice, or two agents share a name.
+    """
+
+    def __init__(self, root: Agent) -> None:
+        self.root = root
+        self._by_name: dict[str, Agent] = {}
+        self._parents: dict[int, Agent | None] = {}
+        self._add(root, None)
+
+    def _add(self, agent: Agent, parent: Agent | None) -> None:
+        if id(agent) in self._parents:
+            first = self._parents[id(agent)]
+            raise ConfigurationError(
+                f"agent {agent.name!r} has more than one parent: {first.name if first else 'the root'!r} and "
+                f"{parent.name if parent else 'the root'!r}; use agent.clone(name=…) for a second place"
+            )
+        if agent.name in self._by_name:
+            raise ConfigurationError(f"two agents in the tree are named {agent.name!r}; names must be unique")
+        self._parents[id(agent)] = parent
+        self._by_name[agent.name] = agent
+        for child in agent.sub_agents:
+            self._add(child, agent)
+
+    def __contains__(self, agent: Agent) -> bool:
+        return id(agent) in self._parents
+
+    def __iter__(self) -> Iterator[Agent]:
+        return iter(self._by_name.values())
+
+    def find(self, name: str) -> Agent | None:
+        """The agent of that name."""
+        return self._by_name.get(name)
+
+    def parent(self, agent: Agent) -> Agent | None:
+        """The parent, None for the root and for strangers."""
+        return self._parents.get(id(agent))
+
+    def ancestors(self, agent: Agent) -> Iterator[Agent]:
+        """Parents, nearest first, up to the root."""
+        parent = self.parent(agent)
+        while parent is not None:
+            yield parent
+            parent = self.parent(parent)

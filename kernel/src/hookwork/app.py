@@ -1,0 +1,48 @@
+"""App: the unit that entry points export and runners run (core RUN-2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from hookwork.agent import Agent
+from hookwork.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from hookwork.invocation import RunConfig
+
+_FORBIDDEN = re.compile(r"[/\\\x00-\x1f\x7f]")
+
+
+def check_app_name(name: Any) -> None:
+    """Raise unless ``name`` can identify an app to all services."""
+    if not isinstance(name, str) or not name.strip() or name == "user" or _FORBIDDEN.search(name):
+        raise ConfigurationError(
+            f"app name {name!r} is not usable: it must be non-empty text, not 'user', without / \\ or control characters"
+        )
+
+
+@define(frozen=True, eq=False)
+class App:
+    """A root agent with what belongs to it. Immutable.
+
+    ``sessions``, ``artifacts`` and ``memory`` are service objects or URLs; None leaves the choice to the settings.
+    ``plugins`` run in the order given.
+    """
+
+    name: str
+    root: Agent
+    plugins: Sequence[Any] = field(default=(), kw_only=True, converter=tuple)
+    sessions: Any = field(default=None, kw_only=True)
+    artifacts: Any = field(default=None, kw_only=True)
+    memory: Any = field(default=None, kw_only=True)
+    config: RunConfig | None = field(default=None, kw_only=True)
+    events_compaction: Any = field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_app_name(self.name)
+        if not isinstance(self.root, Agent):
+            raise ConfigurationError(f"app {self.name!r}: root must be an agent, not {type(self.root).__name__}")

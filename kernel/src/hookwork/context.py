@@ -1,0 +1,538 @@
+"""What a call site may do (core §5).
+
+`ReadonlyContext` ⊂ `CallbackContext` ⊂ `ToolContext`; `InvocationContext` is for agent bodies and run hooks. A
+capability that a kind of context lacks raises `UnsupportedInContext` and says where it is to be had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from hookwork.effects import WriteResult, perform
+from hookwork.errors import ConfigurationError, UnsupportedInContext, ValidationError
+from hookwork.records.content import Content, Part
+from hookwork.records.event import EventActions, ToolConfirmation
+from hookwork.state import DeltaBuffer, State
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from hookwork.activation import Activation, View
+    from hookwork.agent import Agent
+    from hookwork.invocation import Invocation, RunConfig
+    from hookwork.node import Node
+    from hookwork.records.session import Session
+    from hookwork.services import ArtifactVersion, MemoryEntry
+
+_WHERE = {
+    "actions": "a tool or a node",
+    "artifacts": "agent, model and tool callbacks, tools and agent bodies",
+    "function_call_id": "a tool and its callbacks",
+    "request_confirmation": "a tool and its callbacks",
+    "tool_confirmation": "a tool and its callbacks",
+    "search_memory": "agent, model and tool callbacks, tools and agent bodies",
+    "session": "agent, model and tool callbacks, tools and agent bodies",
+    "run_config": "agent, model and tool callbacks, tools and agent bodies",
+    "end_invocation": "agent, model and tool callbacks, tools and agent bodies",
+    "activate": "an agent body or a tool",
+    "run_node": "an agent body, a tool or a node",
+    "request_input": "a node",
+    "resumed_input": "a node",
+    "emit": "a node",
+    "resuming": "callbacks, tools, agent bodies",
+    "attempt": "callbacks, tools, agent bodies",
+    "idempotency_key": "callbacks, tools, agent bodies",
+}
+
+
+class EphemeralScope(MutableMapping[str, Any]):
+    """Run-wide values that are never stored, logged or sent (core EPH): tokens, tenants. Its repr shows keys only."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        self._values: dict[str, Any] = dict(values or {})
+        for key in self._values:
+            if not isinstance(key, str):
+                raise ValidationError(f"ephemeral keys are text, not {type(key).__name__}")
+
+    def __getitem__(self, key: str) -> Any:
+        try:
+            return self._values[key]
+        except KeyError:
+            raise KeyError(
+                f"no ephemeral value {key!r}; give it with runner.run(..., ephemeral={{{key!r}: …}})"
+            ) from None
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._values[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self._values[key]
+
+    def __iter__(self) -> Any:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"EphemeralScope(keys={sorted(self._values)})"
+
+
+class Actions:
+    """The side effects a tool call collects; ``state_delta`` is the call's own buffer (core DLT-3)."""
+
+    __slots__ = (
+        "_buffer",
+        "_live",
+        "escalate",
+        "requested_tool_confirmations",
+        "skip_summarization",
+        "transfer_to_agent",
+    )
+
+    def __init__(self, live: Any, buffer: DeltaBuffer) -> None:
+        self._live = live
+        self._buffer = buffer
+        self.skip_summarization: bool | None = None
+        self.transfer_to_agent: str | None = None
+        self.escalate: bool | None = None
+        self.requested_tool_confirmations: dict[str, ToolConfirmation] = {}
+
+    @property
+    def state_delta(self) -> MutableMapping[str, Any]:
+        """What this writer wrote so far; assigning writes state."""
+        return _DeltaView(self._live, self._buffer)
+
+    @property
+    def artifact_delta(self) -> Mapping[str, int]:
+        """File name → version saved by this writer."""
+        return dict(self._buffer.artifacts)
+
+    def snapshot(self) -> EventActions:
+        """The actions so far as a record."""
+        return EventActions(
+            state_delta={key: value for key, (_, value) in self._buffer.writes.items()},
+            artifact_delta=dict(self._buffer.artifacts),
+            requested_tool_confirmations=dict(self.requested_tool_confirmations) or None,
+            skip_summarization=self.skip_summarization,
+            transfer_to_agent=self.transfer_to_agent,
+            escalate=self.escalate,
+        )
+
+
+class _DeltaView(MutableMapping[str, Any]):
+    __slots__ = ("_buffer", "_live")
+
+    def __init__(self, live: Any, buffer: DeltaBuffer) -> None:
+        self._live = live
+        self._buffer = buffer
+
+    def __getitem__(self, key: str) -> Any:
+        return self._buffer.writes[key][1]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._live.write(self._buffer, key, value)
+
+    def __delitem__(self, key: str) -> NoReturn:
+        raise UnsupportedInContext(f"a state write is not taken back; assign another value to {key!r}")
+
+    def __iter__(self) -> Any:
+        return iter(list(self._buffer.writes))
+
+    def __len__(self) -> int:
+        return len(self._buffer.writes)
+
+
+class Artifacts:
+    """The artifact service, bound to one run's app, user and session; saves are noted in the writer's delta (ART-13)."""
+
+    __slots__ = ("_ctx",)
+
+    def __init__(self, ctx: CallbackContext) -> None:
+        self._ctx = ctx
+
+    def _service(self) -> Any:
+        service = self._ctx._inv.artifacts
+        if service is None:
+            raise ConfigurationError(
+                "this runner has no artifact service; give it one, e.g. Runner(..., artifacts='memory:')"
+            )
+        return service
+
+    def _scope(self) -> dict[str, str]:
+        inv = self._ctx._inv
+        return {"app_name": inv.app_name, "user_id": inv.user_id, "session_id": inv.session_id}
+
+    async def save(self, filename: str, artifact: Part, custom_metadata: Mapping[str, Any] | None = None) -> int:
+        """Save a text or inline-data part; the new version."""
+        ctx = self._ctx
+        service = self._service()
+        chain = ctx._inv.hooks.perform_write
+        if not chain:
+            version = await service.save_artifact(
+                **self._scope(), filename=filename, artifact=artifact, custom_metadata=custom_metadata
+            )
+        else:
+            version = await self._save_as_effect(service, filename, artifact, custom_metadata)
+        if ctx._buffer is not None:
+            ctx._buffer.note_artifact(filename, version)
+        return int(version)
+
+    async def _save_as_effect(
+        self, service: Any, filename: str, artifact: Part, custom_metadata: Mapping[str, Any] | None
+    ) -> int:
+        from hookwork.records.codec import dump
+
+        ctx = self._ctx
+        key = ctx._write_key("save_artifact")
+
+        async def default() -> WriteResult:
+            return WriteResult(
+                payload=await service.save_artifact(
+                    **self._scope(), filename=filename, artifact=artifact, custom_metadata=custom_metadata, save_id=key
+                )
+            )
+
+        payload = {"filename": filename, "artifact": dump(artifact), "customMetadata": dict(custom_metadata or {})}
+        result, _ = await perform(
+            ctx._inv.hooks.perform_write,
+            "perform_write",
+            lambda then: ctx._effect("write", key, {"op": "save_artifact", "payload": payload}, then),
+            default,
+        )
+        return int(result.payload)
+
+    async def load(self, filename: str, version: int | None = None) -> Part:
+        """The newest version, or the given one. Raises ArtifactNotFoundError."""
+        return await self._service().load_artifact(**self._scope(), filename=filename, version=version)  # type: ignore[no-any-return]
+
+    async def load_version(self, filename: str, version: int) -> Part:
+        """The given version."""
+        return await self.load(filename, version)
+
+    async def list(self) -> list[str]:
+        """File names of this session and user."""
+        return await self._service().list_artifacts(**self._scope())  # type: ignore[no-any-return]
+
+    async def versions(self, filename: str) -> Sequence[int]:
+        """All versions of a file, ascending."""
+        return await self._service().list_versions(**self._scope(), filename=filename)  # type: ignore[no-any-return]
+
+    async def describe(self, filename: str, version: int | None = None) -> ArtifactVersion:
+        """What is known of a version."""
+        return await self._service().get_artifact_version(**self._scope(), filename=filename, version=version)  # type: ignore[no-any-return]
+
+
+class ReadonlyContext:
+    """Who runs where, and the state to read. For instruction providers and toolset listing."""
+
+    __slots__ = ("_inv", "_owner", "branch", "isolation_scope", "path")
+
+    def __init__(
+        self, inv: Invocation, owner: Agent | Node | None, branch: str = "", isolation_scope: str = "", path: str = ""
+    ) -> None:
+        self._inv = inv
+        self._owner = owner
+        self.branch = branch
+        self.isolation_scope = isolation_scope
+        self.path = path
+
+    def __getattr__(self, name: str) -> Any:
+        where = _WHERE.get(name)
+        if where is not None:
+            raise UnsupportedInContext(f"{type(self).__name__} offers no {name!r}; it is to be had in {where}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def app_name(self) -> str:
+        return self._inv.app_name
+
+    @property
+    def user_id(self) -> str:
+        return self._inv.user_id
+
+    @property
+    def session_id(self) -> str:
+        return self._inv.session_id
+
+    @property
+    def invocation_id(self) -> str:
+        return self._inv.invocation_id
+
+    @property
+    def agent_name(self) -> str:
+        """The name of the agent (or node) that runs."""
+        return self._owner.name if self._owner is not None else ""
+
+    @property
+    def user_content(self) -> Content | None:
+        """The message of this run."""
+        return self._inv.user_content
+
+    @property
+    def state(self) -> State:
+        """The live state; read-only here."""
+        return State(self._inv.live, None)
+
+    @property
+    def ephemeral(self) -> EphemeralScope:
+        """Values of this run that are never stored (core EPH)."""
+        return self._inv.ephemeral
+
+    def readonly(self) -> ReadonlyContext:
+        """This context with nothing but its readonly capabilities."""
+        return ReadonlyContext(self._inv, self._owner, self.branch, self.isolation_scope, self.path)
+
+
+class CallbackContext(ReadonlyContext):
+    """A callback stage of an agent or a model. State and artifact writes go into the stage's own event.
+
+    ``resuming``: the activation existed before this run. ``attempt``: from 1.
+    """
+
+    __slots__ = ("_buffer", "_place", "_runs", "_writes", "attempt", "resuming")
+
+    def __init__(
+        self,
+        inv: Invocation,
+        owner: Agent | Node | None,
+        branch: str = "",
+        isolation_scope: str = "",
+        path: str = "",
+        *,
+        buffer: DeltaBuffer | None = None,
+        place: str = "",
+        resuming: bool = False,
+        attempt: int = 1,
+    ) -> None:
+        self._inv = inv
+        self._owner = owner
+        self.branch = branch
+        self.isolation_scope = isolation_scope
+        self.path = path
+        self._buffer = buffer
+        self._place = place
+        self._writes = 0
+        self._runs: dict[str, int] | None = None
+        self.resuming = resuming
+        self.attempt = attempt
+
+    @property
+    def state(self) -> State:
+        """The live state; writes belong to this call site (core §5.1)."""
+        return State(self._inv.live, self._buffer)
+
+    @property
+    def artifacts(self) -> Artifacts:
+        """Files of the session and the user."""
+        return Artifacts(self)
+
+    @property
+    def session(self) -> Session:
+        """The session, to read."""
+        return self._inv.session
+
+    @property
+    def run_config(self) -> RunConfig:
+        return self._inv.config
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same in a replay, a resume and every attempt at this place (tools-plugins EFF-2)."""
+        inv = self._inv
+        return f"{inv.invocation_id}/{self.path}/{self._place}" if self.path else f"{inv.invocation_id}/{self._place}"
+
+    @property
+    def ended(self) -> bool:
+        """Whether `end_invocation` was called."""
+        return self._inv.ended
+
+    def end_invocation(self, reason: str = "") -> None:
+        """Let the whole invocation end: no further model call, tool batch or child is started (core AGT-18)."""
+        self._inv.ended = True
+        self._inv.end_reason = self._inv.end_reason or reason
+
+    async def search_memory(self, query: str) -> list[MemoryEntry]:
+        """What the memory service finds for this app and user."""
+        inv = self._inv
+        return await inv.memory_service().search_memory(app_name=inv.app_name, user_id=inv.user_id, query=query)
+
+    async def add_session_to_memory(self) -> None:
+        """Let the memory service take in this session as it is now."""
+        inv = self._inv
+        service = inv.memory_service()
+        if not inv.hooks.perform_write:
+            await service.add_session_to_memory(inv.session)
+            return
+
+        async def default() -> WriteResult:
+            await service.add_session_to_memory(inv.session)
+            return WriteResult()
+
+        key = self._write_key("add_to_memory")
+        await perform(
+            inv.hooks.perform_write,
+            "perform_write",
+            lambda then: self._effect("write", key, {"op": "add_to_memory", "payload": {}}, then),
+            default,
+        )
+
+    def next_run(self, name: str) -> int:
+        """The next run number of a name under this place, from 1 (activations §4)."""
+        if self._runs is None:
+            self._runs = {}
+        self._runs[name] = number = self._runs.get(name, 0) + 1
+        return number
+
+    def _write_key(self, op: str) -> str:
+        self._writes += 1
+        return f"{self.idempotency_key}/{op}/{self._writes}"
+
+    def _effect(self, kind: str, key: str, data: dict[str, Any], default: Any, emit: Any = None) -> Any:
+        from hookwork.effects import EffectCall
+
+        inv = self._inv
+        return EffectCall(
+            kind=kind,
+            key=key,
+            app_name=inv.app_name,
+            user_id=inv.user_id,
+            session_id=inv.session_id,
+            invocation_id=inv.invocation_id,
+            agent=self.agent_name,
+            branch=self.branch,
+            isolation_scope=self.isolation_scope,
+            path=self.path,
+            state=inv.live.as_dict(),
+            data=data,
+            default=default,
+            emit=emit,
+        )
+
+
+class ToolContext(CallbackContext):
+    """One tool call: its id, its actions, its confirmation. ``path`` is the call's place (activations §4)."""
+
+    __slots__ = ("actions", "function_call_id", "parent_path", "tool_confirmation", "tool_name")
+
+    def __init__(
+        self,
+        inv: Invocation,
+        owner: Agent | Node | None,
+        branch: str,
+        isolation_scope: str,
+        path: str,
+        *,
+        parent_path: str,
+        buffer: DeltaBuffer,
+        place: str,
+        function_call_id: str,
+        tool_name: str = "",
+        tool_confirmation: ToolConfirmation | None = None,
+        resuming: bool = False,
+        attempt: int = 1,
+    ) -> None:
+        self._inv = inv
+        self._owner = owner
+        self.branch = branch
+        self.isolation_scope = isolation_scope
+        self.path = path
+        self.parent_path = parent_path
+        self._buffer = buffer
+        self._place = place
+        self._writes = 0
+        self._runs: dict[str, int] | None = None
+        self.resuming = resuming
+        self.attempt = attempt
+        self.function_call_id = function_call_id
+        self.tool_name = tool_name
+        self.tool_confirmation = tool_confirmation
+        self.actions = Actions(inv.live, buffer)
+
+    @property
+    def idempotency_key(self) -> str:
+        """The key of this call: the same for every attempt at it."""
+        return f"{self._inv.invocation_id}/{self.parent_path}/{self._place}"
+
+    def request_confirmation(self, hint: str = "", payload: Any = None) -> None:
+        """Ask a person to approve this call. It does not stop the tool: return afterwards (HITL-01)."""
+        if not self.function_call_id:
+            raise UnsupportedInContext("request_confirmation needs a function call id; call it inside a tool call")
+        self.actions.requested_tool_confirmations[self.function_call_id] = ToolConfirmation(
+            hint=hint, confirmed=False, payload=payload
+        )
+        self.actions.skip_summarization = True
+
+    def thread_pool(self) -> Executor | None:
+        """Where blocking functions of this runner run; None outside a runner: the loop's own."""
+        pool = self._inv.setup.pool
+        return pool() if pool is not None else None
+
+    def activate(self, target: Agent | Node, input: Any = None, **place: Any) -> Activation:
+        """Run an agent or node under this call's place."""
+        from hookwork.activation import activate
+
+        return activate(self, target, input, **place)
+
+
+class InvocationContext(CallbackContext):
+    """For agent bodies and run hooks. ``view`` tells a resumed body what its stored events say."""
+
+    __slots__ = ("activation", "input")
+
+    activation: Activation | None
+    input: Any
+
+    def __init__(
+        self,
+        inv: Invocation,
+        owner: Agent | Node | None,
+        branch: str = "",
+        isolation_scope: str = "",
+        path: str = "",
+        *,
+        buffer: DeltaBuffer | None = None,
+        place: str = "",
+        resuming: bool = False,
+        activation: Activation | None = None,
+        input: Any = None,
+    ) -> None:
+        self._inv = inv
+        self._owner = owner
+        self.branch = branch
+        self.isolation_scope = isolation_scope
+        self.path = path
+        self._buffer = buffer
+        self._place = place
+        self._writes = 0
+        self._runs: dict[str, int] | None = None
+        self.resuming = resuming
+        self.attempt = 1
+        self.activation = activation
+        self.input = input
+
+    @property
+    def agent(self) -> Any:
+        """The agent that runs (the run's agent, in run hooks)."""
+        return self._owner
+
+    @property
+    def state(self) -> State:
+        """The live state; read-only here: yield an event with a delta to write."""
+        return State(self._inv.live, None)
+
+    @property
+    def view(self) -> View:
+        """What stored events say about this activation (activations ACT-40)."""
+        from hookwork.activation import View
+
+        return View(self._inv, self._inv.invocation_id, self.path)
+
+    def activate(self, target: Agent | Node, input: Any = None, **place: Any) -> Activation:
+        """Run an agent or node under this activation: an async iterator of its events with a status afterwards."""
+        from hookwork.activation import activate
+
+        return activate(self, target, input, **place)

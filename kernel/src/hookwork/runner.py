@@ -1,0 +1,361 @@
+"""Runner: runs an app over sessions (core §3)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from hookwork.agent import Agent, AgentTree
+from hookwork.app import App, check_app_name
+from hookwork.context import EphemeralScope
+from hookwork.errors import ConfigurationError, RunPaused, RunStateError, ValidationError
+from hookwork.invocation import RunConfig, Setup
+from hookwork.platform import new_uuid
+from hookwork.plugins.dispatch import Hooks
+from hookwork.policy import check_policy
+from hookwork.records.content import Content, Part, user_content
+from hookwork.records.event import Event, frozen_delta
+from hookwork.run import Run, RunCore, RunOutcome, check_message
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from hookwork.records.history import Call
+    from hookwork.services import ArtifactService, MemoryService, SessionService
+    from hookwork.settings import Settings
+
+ROUTINGS = ("sticky", "root")
+#: Seconds each toolset may take to close (core RUN-26).
+TOOLSET_CLOSE_TIMEOUT = 10.0
+
+__all__ = ["Run", "RunConfig", "RunOutcome", "Runner"]
+
+
+class Runner:
+    """Runs one app. Construction checks everything and does no I/O but reading the nearest configuration.
+
+    Args:
+        agent_or_app: the root agent, or an App.
+        app_name: identity for all services; default the App's name, else the root's.
+        sessions, artifacts, memory: service objects (they stay yours) or URLs (opened on demand, closed with the
+            runner); default the App's, the settings', then ``memory:`` for sessions and none for the others.
+        plugins: lifecycle plugins, in order: objects or names; default the App's, else the settings'.
+        model: replaces the model of every agent in the tree; an object or a name.
+        auto_create_session: create a session that does not exist.
+        session_policy: what a second run on one session does: ``queue``, ``reject`` or ``supersede``.
+        routing: ``sticky`` (a conversation stays with the helper it was handed to) or ``root``.
+        config: default RunConfig of runs.
+        settings: instead of the nearest configuration.
+        plugin_close_timeout: seconds each plugin may take to close.
+        tool_threads: threads for blocking tools.
+
+    Raises:
+        ConfigurationError, UnknownModelError, PluginError: what does not fit together, named.
+    """
+
+    def __init__(
+        self,
+        agent_or_app: Agent | App,
+        *,
+        app_name: str | None = None,
+        sessions: Any = None,
+        artifacts: Any = None,
+        memory: Any = None,
+        plugins: Iterable[Any] | None = None,
+        model: Any = None,
+        plugin_close_timeout: float = 5.0,
+        auto_create_session: bool = True,
+        session_policy: str = "queue",
+        routing: str = "sticky",
+        config: RunConfig | None = None,
+        settings: Settings | None = None,
+        tool_threads: int = 64,
+    ) -> None:
+        from hookwork import resolve
+        from hookwork.settings import Settings
+
+        app = agent_or_app if isinstance(agent_or_app, App) else None
+        root = app.root if app is not None else agent_or_app
+        if not isinstance(root, Agent):
+            raise ConfigurationError(f"a Runner needs an agent or an App, not {type(root).__name__}")
+        self.settings = Settings.load() if settings is None else settings
+        self.app_name = app_name or (app.name if app is not None else root.name)
+        check_app_name(self.app_name)
+        self.session_policy = check_policy(session_policy)
+        if routing not in ROUTINGS:
+            raise ConfigurationError(f"routing is 'sticky' or 'root', not {routing!r}")
+        self.routing = routing
+        self.auto_create_session = auto_create_session
+        self.plugin_close_timeout = plugin_close_timeout
+        self.config = config or (app.config if app is not None else None) or RunConfig()
+        self.tree = AgentTree(root)
+        chosen = plugins if plugins is not None else (app.plugins if app is not None and app.plugins else None)
+        self.plugins = tuple(
+            resolve.resolve_plugins(self.settings.plugins if chosen is None else list(chosen), self.settings)
+        )
+        self.hooks = Hooks(self.plugins)
+        self._services: dict[str, tuple[Any, bool]] = {}
+        for kind, given, of_app in (
+            ("sessions", sessions, app.sessions if app else None),
+            ("artifacts", artifacts, app.artifacts if app else None),
+            ("memory", memory, app.memory if app else None),
+        ):
+            wanted = given if given is not None else of_app if of_app is not None else getattr(self.settings, kind)
+            if wanted is None and kind != "sessions":
+                continue
+            self._services[kind] = getattr(resolve, f"resolve_{_SERVICE_KINDS[kind]}")(wanted, self.settings)
+        self.setup = Setup(
+            tree=self.tree,
+            resolve=lambda name: resolve.resolve_model(name, self.settings),
+            model_override=model,
+            plugins=self.plugins,
+            pool=self._thread_pool,
+        )
+        self.setup.default_model = self.settings.model
+        for agent in self.tree:
+            self.setup.prepared[id(agent)] = agent.prepare(self.setup)
+        self._live: set[RunCore] = set()
+        self._closed = False
+        self._threads = tool_threads
+        self._pool: ThreadPoolExecutor | None = None
+        self._sync_loop: _LoopThread | None = None
+
+    @classmethod
+    def in_memory(cls, agent_or_app: Agent | App, **options: Any) -> Self:
+        """A runner with all three services in memory (RUN-2)."""
+        return cls(agent_or_app, **{"sessions": "memory:", "artifacts": "memory:", "memory": "memory:", **options})
+
+    @property
+    def sessions(self) -> SessionService:
+        """The session service."""
+        return self._services["sessions"][0]  # type: ignore[no-any-return]
+
+    @property
+    def artifacts(self) -> ArtifactService | None:
+        """The artifact service, if any."""
+        return self._services["artifacts"][0] if "artifacts" in self._services else None
+
+    @property
+    def memory(self) -> MemoryService | None:
+        """The memory service, if any."""
+        return self._services["memory"][0] if "memory" in self._services else None
+
+    def _thread_pool(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix=f"hookwork-{self.app_name}")
+        return self._pool
+
+    # --- running ------------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        *,
+        user_id: str,
+        session_id: str | None = None,
+        message: str | Content | Iterable[Part] | None = None,
+        invocation_id: str | None = None,
+        rerun: Iterable[str] = (),
+        state_delta: Mapping[str, Any] | None = None,
+        config: RunConfig | None = None,
+        ephemeral: Mapping[str, Any] | None = None,
+        yield_user_message: bool = False,
+    ) -> Run:
+        """One run as a handle; nothing happens before it is iterated (RUN-3).
+
+        ``session_id`` None: a new session. ``invocation_id``: continue that invocation. ``state_delta``: written with
+        the message. ``ephemeral``: values that tools and hooks can read and that are never stored.
+
+        Raises:
+            ValidationError: an empty message, a bad id, a value that state cannot hold.
+            RunStateError: the runner is closed.
+        """
+        if self._closed:
+            raise RunStateError("the runner is closed; build a new one")
+        if not isinstance(user_id, str) or not user_id.strip():
+            raise ValidationError("user_id is empty; every run belongs to a user", path="user_id")
+        content = user_content(message) if message is not None else None
+        check_message(content)
+        core = RunCore(
+            self,
+            user_id=user_id,
+            session_id=(session_id or "").strip() or new_uuid(),
+            message=content,
+            invocation_id=invocation_id,
+            rerun=frozenset(rerun),
+            state_delta=frozen_delta(state_delta) if state_delta else None,
+            config=config or self.config,
+            ephemeral=EphemeralScope(ephemeral),
+            yield_user_message=yield_user_message,
+        )
+        self._live.add(core)
+        return Run(core)
+
+    async def ask(self, message: str | Content | Iterable[Part] | None = None, **arguments: Any) -> str:
+        """The text of a run's final event, ``""`` if it has none (RUN-4). ``user_id`` defaults to ``"user-1"``.
+
+        Raises:
+            RunPaused: the run waits for answers; ``error.outcome`` lists them.
+        """
+        arguments.setdefault("user_id", "user-1")
+        async with self.run(message=message, **arguments) as run:
+            outcome = await run.wait()
+        if outcome.kind == "paused":
+            waiting = ", ".join(f"{call.name} ({call.id})" for call in outcome.open_calls)
+            raise RunPaused(f"the run waits for: {waiting or 'an answer to a delegated task'}", outcome)
+        return outcome.final_event.text if outcome.final_event is not None else ""
+
+    def run_sync(self, **arguments: Any) -> SyncRun:
+        """The blocking twin of `run`: a plain iterator with ``.outcome``, driven on the runner's own loop thread.
+
+        Raises:
+            RuntimeError: inside a running event loop; use `run` there.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise RuntimeError(
+                "run_sync was called inside a running event loop; use `async for event in runner.run(...)`"
+            )
+        if self._sync_loop is None:
+            self._sync_loop = _LoopThread()
+        return SyncRun(self, self._sync_loop, arguments)
+
+    async def run_debug(self, message: str, *, user_id: str = "debug_user", session_id: str = "debug_session") -> None:
+        """Print a readable transcript of one turn of a fixed user and session."""
+        print(f"{user_id} -> {message}")
+        async with self.run(user_id=user_id, session_id=session_id, message=message) as run:
+            async for event in run:
+                if event.partial:
+                    continue
+                for call in event.function_calls:
+                    print(f"{event.author} calls {call.name}({dict(call.args or {})})")
+                for response in event.function_responses:
+                    print(f"{event.author} got {response.name}: {response.response}")
+                if event.text:
+                    print(f"{event.author} -> {event.text}")
+        print(f"[{run.outcome}]")
+
+    async def open_calls(self, *, user_id: str, session_id: str) -> list[Call]:
+        """What a session waits for, in order of raising (PND-5)."""
+        await self.open()
+        session = await self.sessions.get_session(app_name=self.app_name, user_id=user_id, session_id=session_id)
+        return list(session.open_calls.values())
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Open services made from URLs; called by `async with` and by the first run."""
+        if self._closed:
+            raise RunStateError("the runner is closed; build a new one")
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def forget(self, core: RunCore) -> None:
+        """A run is over."""
+        self._live.discard(core)
+
+    async def close(self) -> None:
+        """Stop and await running runs, then close toolsets, plugins, models and the services made here (RUN-26).
+
+        Idempotent. Failures are collected and raised together after everything was tried.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        failures: list[Exception] = []
+        for core in list(self._live):
+            if core.started:
+                await _collect(failures, core.stop("the runner was closed"), None)
+        for agent in self.tree:
+            for closable in agent.closables():
+                await _collect(failures, closable.close(), TOOLSET_CLOSE_TIMEOUT)
+        for call, name in self.hooks.close:
+            await _collect(failures, _call_close(call), self.plugin_close_timeout, f"plugin {name!r}")
+        for model in self.setup.models.values():
+            await _collect(failures, model.close(), self.plugin_close_timeout)
+        for service, owned in self._services.values():
+            if owned:
+                await _collect(failures, service.close(), self.plugin_close_timeout)
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        if failures:
+            raise ExceptionGroup(f"closing the runner of app {self.app_name!r} failed in part", failures)
+
+
+_SERVICE_KINDS = {"sessions": "session_service", "artifacts": "artifact_service", "memory": "memory_service"}
+
+
+async def _call_close(call: Any) -> None:
+    result = call()
+    if result is not None:
+        await result
+
+
+async def _collect(failures: list[Exception], closing: Any, timeout: float | None, what: str = "") -> None:
+    try:
+        async with asyncio.timeout(timeout):
+            await closing
+    except Exception as error:  # noqa: BLE001 - collected and raised together by the caller
+        if what:
+            error.add_note(f"while closing {what}")
+        failures.append(error)
+
+
+class _LoopThread:
+    """An event loop in a daemon thread, for blocking callers."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, name="hookwork-run-sync", daemon=True)
+        self.thread.start()
+
+    def call(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+
+
+class SyncRun:
+    """A blocking iterator of a run's events; ``outcome`` afterwards."""
+
+    def __init__(self, runner: Runner, loop: _LoopThread, arguments: dict[str, Any]) -> None:
+        self._loop = loop
+
+        async def start() -> Run:
+            return runner.run(**arguments)
+
+        self._run: Run = loop.call(start())
+
+    def __iter__(self) -> Iterator[Event]:
+        async def following() -> Event | None:
+            try:
+                return await self._run.__anext__()
+            except StopAsyncIteration:
+                return None
+
+        try:
+            while True:
+                event = self._loop.call(following())
+                if event is None:
+                    return
+                yield event
+        finally:
+            self._loop.call(self._run.aclose())
+
+    @property
+    def outcome(self) -> RunOutcome | None:
+        """How the run ended."""
+        return self._run.outcome
+
+    @property
+    def session_id(self) -> str:
+        return self._run.session_id

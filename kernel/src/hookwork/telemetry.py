@@ -1,0 +1,85 @@
+"""Spans through the OpenTelemetry API (crosscutting §2), at no cost when nobody records.
+
+A span is never attached across a ``yield``: a traced stage is driven in a context copy of its own (`stages`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hookwork.stages import driven
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
+
+T = TypeVar("T")
+
+#: Instrumentation scope; dashboards of other ADKs key on it (TEL-5).
+SCOPE_NAME = "gcp.vertex.agent"
+SCHEMA_URL = "https://opentelemetry.io/schemas/1.36.0"
+
+
+def active_tracer() -> Tracer | None:
+    """A tracer when a provider is installed, else None.
+
+    Nobody can have installed one before the API module was imported, so nothing is imported to find out.
+    """
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return None
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
+        return None
+    from hookwork.version import VERSION
+
+    return trace.get_tracer(SCOPE_NAME, VERSION, schema_url=SCHEMA_URL)  # type: ignore[no-any-return]
+
+
+def start_span(tracer: Tracer, name: str, attributes: Mapping[str, Any]) -> Span:
+    """A span below the current one."""
+    return tracer.start_span(name, attributes={k: v for k, v in attributes.items() if v is not None})
+
+
+def span_context(span: Span) -> Context:
+    """A copy of the current context variables in which ``span`` is the current span."""
+    from opentelemetry import context as otel_context
+    from opentelemetry import trace
+
+    copy = copy_context()
+    copy.run(lambda: otel_context.attach(trace.set_span_in_context(span)))
+    return copy
+
+
+async def traced_stream(span: Span, stream: AsyncGenerator[T, None]) -> AsyncIterator[T]:
+    """The items of a stream whose every step runs under ``span``; ends the span however it is left (TEL-35)."""
+    try:
+        inner = driven(span_context(span), stream)
+        try:
+            async for item in inner:
+                yield item
+        finally:
+            await inner.aclose()  # type: ignore[attr-defined]
+    except Exception as error:
+        record_error(span, error)
+        raise
+    finally:
+        span.end()
+
+
+def record_error(span: Span, error: BaseException) -> None:
+    """A failure on a span: recorded exception and status ERROR (TEL-11)."""
+    from opentelemetry.trace import Status, StatusCode
+
+    if span.is_recording():
+        span.record_exception(error)
+        span.set_status(Status(StatusCode.ERROR, str(error)))
+        span.set_attribute("error.type", error_type(error))
+
+
+def error_type(error: BaseException) -> str:
+    """``error.type``: the exception's own ``error_type``, its HTTP status, else its class (TEL-31)."""
+    own = getattr(error, "error_type", None) or getattr(error, "status_code", None)
+    return str(own) if own else type(error).__name__
