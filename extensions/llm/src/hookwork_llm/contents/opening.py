@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from hookwork.records.history import Call, HistoryIndex
     from hookwork.records.session import Session
 
-_NO_REPLY = Part(
-    text="Nobody will reply to you: no user reads or answers what you write. Finish the work in this turn."
-)
+_NO_REPLY = Part(text="No user will reply to you. Finish the work in this turn, without asking back.")
 
 
 def delegating_call(history: HistoryIndex, scope: str) -> Call | None:

@@ -66,6 +66,7 @@ def open_turn(position: int, content: Content, *, pairs_by_id: bool) -> CallTurn
     shown: list[Part] = []
     changed = content.role != "model"
     number = 0
+    ids: set[str] = set()
     for part in content.parts:
         call = part.function_call
         number += call is not None
@@ -73,7 +74,7 @@ def open_turn(position: int, content: Content, *, pairs_by_id: bool) -> CallTurn
             changed = True
             continue
         if call is not None:
-            seen = shown_call(call, pairs_by_id=pairs_by_id)
+            seen = _with_own_id(shown_call(call, pairs_by_id=pairs_by_id), ids)
             turn.slots.append(CallSlot(turn, call, number, seen.id))
             if seen is not call:
                 part = part.replace(function_call=seen)
@@ -90,6 +91,18 @@ def shown_call(call: FunctionCall, *, pairs_by_id: bool) -> FunctionCall:
     if args is not None and not isinstance(args, dict):
         return call.replace(args=_NO_ARGUMENTS, id=None if clear else call.id)
     return call.replace(id=None) if clear else call
+
+
+def _with_own_id(call: FunctionCall, taken: set[str]) -> FunctionCall:
+    """The call under an id that no earlier call of its turn has (CASE-HIST-3): providers refuse a repeated one."""
+    if not call.id:
+        return call
+    unique, n = call.id, 1
+    while unique in taken:
+        n += 1
+        unique = f"{call.id}-{n}"
+    taken.add(unique)
+    return call if n == 1 else call.replace(id=unique)
 
 
 def shown_response(part: Part, slot: CallSlot) -> Part:
