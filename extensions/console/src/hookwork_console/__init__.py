@@ -1,0 +1,1 @@
+"""Hookwork in a terminal."""

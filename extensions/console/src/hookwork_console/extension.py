@@ -1,1 +1,16 @@
-"""Provider hooks of hookwork-console."""
+"""Provider hooks of hookwork-console: its commands, imported only when they run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hookwork.plugins.markers import hookimpl
+
+if TYPE_CHECKING:
+    from hookwork.cli import CommandRegistry
+
+
+@hookimpl
+def register_commands(cli: CommandRegistry) -> None:
+    """`hookwork run`."""
+    cli.add("run", "Run an agent once and print its answer.", "hookwork_console.run:command")

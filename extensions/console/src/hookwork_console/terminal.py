@@ -1,0 +1,45 @@
+"""Writing to a terminal or a pipe: results on stdout, everything else on stderr (servers CLI-7)."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+import click
+
+from hookwork_console.keyboard import Keyboard
+
+# Control characters other than tab and newline: what a model or a tool says must not steer the terminal.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """The text with control characters shown as escapes, for a terminal."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r\n", "\n"))
+
+
+class Terminal:
+    """The two output streams and the keyboard of a command.
+
+    ``interactive``: a person can be asked, i.e. stdin and stderr are terminals.
+    """
+
+    def __init__(self) -> None:
+        self.live = sys.stdout.isatty()
+        self.interactive = sys.stdin.isatty() and sys.stderr.isatty()
+        self._keyboard = Keyboard()
+        self._coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+
+    def result(self, text: str, *, newline: bool = True) -> None:
+        """Write to stdout, at once."""
+        click.echo(printable(text) if self.live else text, nl=newline)
+
+    def note(self, text: str = "", *, style: str | None = None) -> None:
+        """Write a line to stderr; ``style`` is a colour name, used on a terminal unless NO_COLOR is set."""
+        click.secho(printable(text), err=True, fg=style if self._coloured else None)
+
+    async def ask(self, prompt: str) -> str | None:
+        """Show a prompt and take a line from the keyboard, without its end; None at end of input."""
+        click.echo(prompt, nl=False, err=True)
+        return await self._keyboard.line()

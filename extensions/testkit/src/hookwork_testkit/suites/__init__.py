@@ -1,0 +1,19 @@
+"""Conformance suites of the service contracts (services §8): one test method a checklist line, named after its tag.
+
+A backend is checked by a subclass of three lines, in a test module of its own distribution::
+
+    class TestMySessions(SessionServiceSuite):
+        async def make_service(self) -> SessionService:
+            return MySessionService()
+
+The tests are coroutines, run by pytest-asyncio. A suite adapts on what a service says of itself (its
+``capabilities``), never on a name.
+"""
+
+from __future__ import annotations
+
+from hookwork_testkit.suites.artifacts import ArtifactServiceSuite
+from hookwork_testkit.suites.memory import MemoryServiceSuite
+from hookwork_testkit.suites.sessions import SessionServiceSuite
+
+__all__ = ["ArtifactServiceSuite", "MemoryServiceSuite", "SessionServiceSuite"]
