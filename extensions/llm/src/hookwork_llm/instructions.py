@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hookwork.errors import ConfigurationError, HookworkError
-
 from hookwork_llm.errors import MissingStateKey
 
 if TYPE_CHECKING:
