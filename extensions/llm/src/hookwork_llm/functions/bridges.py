@@ -1,0 +1,123 @@
+"""Types that pydantic does not read by itself: attrs classes, and TypedDicts of the standard library before 3.12.
+
+`rewrite` looks through an annotation and puts a stand-in at each of them (tools-plugins FN-02).
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+import typing
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import typing_extensions
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from hookwork_llm.functions.annotations import description_in, is_union, strip_annotated
+from hookwork_llm.functions.results import NotJson, to_json
+
+
+def rewrite(annotation: Any, active: tuple[type, ...] = ()) -> Any:
+    """The annotation with every attrs class and foreign TypedDict in a form that pydantic knows."""
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        if _is_attrs(annotation):
+            return Annotated[annotation, AttrsBridge(annotation, active)]
+        if _is_foreign_typed_dict(annotation) and annotation not in active:
+            return _typed_dict(annotation, (*active, annotation))
+        return annotation
+    arguments = get_args(annotation)
+    origin = get_origin(annotation)
+    if not arguments or origin is Literal:
+        return annotation
+    if origin is Annotated:
+        return Annotated[(rewrite(annotation.__origin__, active), *annotation.__metadata__)]
+    changed = tuple(
+        [rewrite(item, active) for item in a] if isinstance(a, list) else rewrite(a, active) for a in arguments
+    )
+    if all(new is old for new, old in zip(changed, arguments, strict=True)):
+        return annotation
+    if is_union(annotation):
+        return Union[changed]
+    if hasattr(annotation, "copy_with"):
+        return annotation.copy_with(changed)
+    return origin[changed]  # type: ignore[index]
+
+
+def _is_attrs(kind: type) -> bool:
+    return hasattr(kind, "__attrs_attrs__") and not hasattr(kind, "__get_pydantic_core_schema__")
+
+
+def _is_foreign_typed_dict(kind: type) -> bool:
+    if sys.version_info >= (3, 12):
+        return False
+    return typing.is_typeddict(kind) and type(kind).__module__ == "typing"
+
+
+def _typed_dict(kind: Any, active: tuple[type, ...]) -> Any:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    fields = {}
+    for name, hint in hints.items():
+        if get_origin(hint) in (typing.Required, typing.NotRequired):
+            hint = get_args(hint)[0]
+        marker: Any = typing_extensions.Required if name in kind.__required_keys__ else typing_extensions.NotRequired
+        fields[name] = marker[rewrite(hint, active)]
+    made: Any = typing_extensions.TypedDict(kind.__name__, fields)  # type: ignore[operator]
+    made.__module__ = kind.__module__
+    made.__doc__ = kind.__doc__
+    config = getattr(kind, "__pydantic_config__", None)
+    if config is not None:
+        made.__pydantic_config__ = config
+    return made
+
+
+class AttrsBridge:
+    """Gives pydantic the schema of an attrs class and lets the class itself build the instance."""
+
+    def __init__(self, kind: Any, active: tuple[type, ...]) -> None:
+        self._kind = kind
+        self._active = active
+        self._fields = [field for field in kind.__attrs_attrs__ if field.init]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        kind = self._kind
+        ref = f"{kind.__module__}.{kind.__qualname__}:{id(kind)}"
+        if kind in self._active:
+            return core_schema.definition_reference_schema(ref)
+        hints = typing.get_type_hints(kind, include_extras=True)
+        fields = {}
+        for field in self._fields:
+            hint = rewrite(hints.get(field.name, Any), (*self._active, kind))
+            required = _no_default(field)
+            fields[field.alias] = core_schema.typed_dict_field(handler.generate_schema(hint), required=required)
+        document = core_schema.typed_dict_schema(fields, extra_behavior="forbid")
+        return core_schema.no_info_after_validator_function(self._build, document, ref=ref)
+
+    def _build(self, values: dict[str, Any]) -> Any:
+        try:
+            return self._kind(**values)
+        except (TypeError, LookupError) as error:  # a validator of the class says no in its own way
+            raise ValueError(str(error)) from error
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        result = handler(schema)
+        document = handler.resolve_ref_schema(result)
+        hints = typing.get_type_hints(self._kind, include_extras=True)
+        for field in self._fields:
+            node = document.get("properties", {}).get(field.alias)
+            if node is None:
+                continue
+            text = description_in(strip_annotated(hints.get(field.name, Any))[1])
+            if text is not None:
+                node["description"] = text
+            if not _no_default(field) and not hasattr(field.default, "takes_self"):
+                try:
+                    node["default"] = to_json(field.default)
+                except NotJson:  # a default that only Python can hold: the field is optional all the same
+                    continue
+        return result
+
+
+def _no_default(field: Any) -> bool:
+    # attrs is not imported for this: the marker of a field without a default is the one member of its enum.
+    return type(field.default).__name__ == "_Nothing"

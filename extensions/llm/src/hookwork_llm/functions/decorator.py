@@ -1,0 +1,91 @@
+"""``@tool`` and `as_tool`: from a callable to a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, overload
+
+from hookwork.errors import InvalidToolError
+from hookwork.tool import FunctionLike, RequestProcessor, StreamingLike, Tool
+from hookwork_llm.functions.callables import describe
+from hookwork_llm.functions.tool import Confirmation, FunctionTool, StreamingTool
+
+_CAPABILITIES = (FunctionLike, StreamingLike, RequestProcessor)
+
+
+@overload
+def tool(func: Callable[..., Any], /) -> FunctionTool: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    input_schema: Any = None,
+    output_schema: Any = None,
+    long_running: bool = False,
+    require_confirmation: Confirmation = False,
+    idempotent: bool | None = None,
+    timeout: float | None = None,
+    inline: bool = False,
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+
+
+def tool(func: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a function a tool, bare or with the options of `FunctionTool`.
+
+    An async generator function becomes a `StreamingTool`. The result can still be called like the function. On a
+    method in a class body each instance has a tool of its own.
+
+    Raises:
+        InvalidToolError: see `FunctionTool`.
+    """
+    if func is not None:
+        return make_tool(func, options)
+
+    def decorate(func: Callable[..., Any]) -> Tool:
+        return make_tool(func, options)
+
+    return decorate
+
+
+def make_tool(func: Callable[..., Any], options: dict[str, Any]) -> FunctionTool | StreamingTool:
+    """A FunctionTool, or a StreamingTool for an async generator function."""
+    if isinstance(func, staticmethod):
+        func = func.__func__
+    if describe(func).kind != "async generator":
+        return FunctionTool(func, **options)
+    for name in ("output_schema", "long_running", "inline"):
+        if options.get(name):
+            raise InvalidToolError(f"a streaming tool has no {name!r}: its result is the text it yields")
+    return StreamingTool(
+        func, **{k: v for k, v in options.items() if k not in ("output_schema", "long_running", "inline")}
+    )
+
+
+def as_tool(value: Any) -> Tool:
+    """What stands in ``tools=[...]`` as a tool, with its annotations resolved.
+
+    A tool stays as it is; functions, bound methods, partials and objects with ``__call__`` become function tools.
+
+    Raises:
+        InvalidToolError: it is none of these, or an annotation cannot be resolved.
+    """
+    if isinstance(value, FunctionTool | StreamingTool):
+        value.resolve()
+        return value
+    if isinstance(value, Tool):
+        return value
+    if (
+        isinstance(getattr(value, "name", None), str)
+        and isinstance(value, _CAPABILITIES)
+        and not isinstance(value, type)
+    ):
+        return value  # type: ignore[return-value]  # a tool by its capabilities, without the base class (TL-01)
+    if not callable(value) or isinstance(value, type):
+        what = f"the class {value.__qualname__}" if isinstance(value, type) else f"a {type(value).__name__}"
+        raise InvalidToolError(f"{what} is not a tool; give a Tool, a function, a bound method or a callable object")
+    made = make_tool(value, {})
+    made.resolve()
+    return made
