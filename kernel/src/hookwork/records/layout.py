@@ -65,7 +65,7 @@ def has_times(kind: type, form: type) -> bool:
 
 
 # Go's spelling of initialisms, for documents written before ADK-Go had JSON tags (EVT-7).
-_INITIALISMS = {"Id": "ID", "Ids": "IDs", "Uri": "URI", "Json": "JSON"}
+_INITIALISMS = {"Id": "ID", "Ids": "IDs", "Uri": "URI", "Url": "URL", "Json": "JSON", "Mime": "MIME"}
 
 
 def spellings_of(name: str, wire: str) -> tuple[str, ...]:
