@@ -32,16 +32,20 @@ def rewrite(annotation: Any, active: tuple[type, ...] = ()) -> Any:
         return annotation
     if origin is Annotated:
         return Annotated[(rewrite(annotation.__origin__, active), *annotation.__metadata__)]
-    changed = tuple(
-        [rewrite(item, active) for item in a] if isinstance(a, list) else rewrite(a, active) for a in arguments
-    )
+    changed = tuple(_rewrite_argument(argument, active) for argument in arguments)
     if all(new is old for new, old in zip(changed, arguments, strict=True)):
         return annotation
     if is_union(annotation):
-        return Union[changed]
+        return Union[changed]  # noqa: UP007 - `|` is not defined for every kind of member
     if hasattr(annotation, "copy_with"):
         return annotation.copy_with(changed)
-    return origin[changed]  # type: ignore[index]
+    return origin[changed]
+
+
+def _rewrite_argument(argument: Any, active: tuple[type, ...]) -> Any:
+    if isinstance(argument, list):  # the parameters of a Callable
+        return [rewrite(item, active) for item in argument]
+    return rewrite(argument, active)
 
 
 def _is_attrs(kind: type) -> bool:
@@ -54,6 +58,12 @@ def _is_foreign_typed_dict(kind: type) -> bool:
     return typing.is_typeddict(kind) and type(kind).__module__ == "typing"
 
 
+def make_typed_dict(name: str, fields: dict[str, Any]) -> Any:
+    """A TypedDict class made at run time."""
+    make: Any = typing_extensions.TypedDict
+    return make(name, fields)
+
+
 def _typed_dict(kind: Any, active: tuple[type, ...]) -> Any:
     hints = typing.get_type_hints(kind, include_extras=True)
     fields = {}
@@ -62,7 +72,7 @@ def _typed_dict(kind: Any, active: tuple[type, ...]) -> Any:
             hint = get_args(hint)[0]
         marker: Any = typing_extensions.Required if name in kind.__required_keys__ else typing_extensions.NotRequired
         fields[name] = marker[rewrite(hint, active)]
-    made: Any = typing_extensions.TypedDict(kind.__name__, fields)  # type: ignore[operator]
+    made = make_typed_dict(kind.__name__, fields)
     made.__module__ = kind.__module__
     made.__doc__ = kind.__doc__
     config = getattr(kind, "__pydantic_config__", None)

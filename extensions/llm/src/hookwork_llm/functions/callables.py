@@ -58,9 +58,7 @@ def describe(func: Callable[..., Any]) -> CallableInfo:
     """
     if not callable(func) or isinstance(func, type):
         what = f"the class {func.__qualname__}" if isinstance(func, type) else f"a {type(func).__name__}"
-        raise InvalidToolError(
-            f"{what} cannot be a function tool; give a function, a method or an object with __call__"
-        )
+        raise InvalidToolError(f"{what} cannot be a function tool; give a function, a method or a callable object")
     inner, bound = _without_partial(func)
     name, doc, body = _identity(inner)
     chain = _wrapped_chain(body)
@@ -91,9 +89,9 @@ def _identity(inner: Any) -> tuple[str, str, Any]:
     if isinstance(inner, types.FunctionType | types.MethodType | types.BuiltinFunctionType | types.BuiltinMethodType):
         name = inner.__name__
         return ("" if name == "<lambda>" else name), inner.__doc__ or "", inner
-    name = getattr(inner, "__name__", None)
-    if isinstance(name, str):  # a wrapper object that took over the function's identity (functools.update_wrapper)
-        return name, getattr(inner, "__doc__", None) or "", inner
+    given = getattr(inner, "__name__", None)
+    if isinstance(given, str):  # a wrapper object that took over the function's identity (functools.update_wrapper)
+        return given, getattr(inner, "__doc__", None) or "", inner
     kind = type(inner)
     call = kind.__call__
     return snake_case(kind.__name__), call.__doc__ or kind.__doc__ or "", call

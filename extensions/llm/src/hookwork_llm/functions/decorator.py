@@ -11,6 +11,7 @@ from hookwork_llm.functions.callables import describe
 from hookwork_llm.functions.tool import Confirmation, FunctionTool, StreamingTool
 
 _CAPABILITIES = (FunctionLike, StreamingLike, RequestProcessor)
+_NOT_FOR_STREAMS = ("output_schema", "long_running", "inline")
 
 
 @overload
@@ -52,8 +53,6 @@ def tool(func: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 def make_tool(func: Callable[..., Any], options: dict[str, Any]) -> FunctionTool | StreamingTool:
     """A FunctionTool, or a StreamingTool for an async generator function."""
-    if isinstance(func, staticmethod):
-        func = func.__func__
     if describe(func).kind != "async generator":
         return FunctionTool(func, **options)
     for name in ("output_schema", "long_running", "inline"):
@@ -75,17 +74,18 @@ def as_tool(value: Any) -> Tool:
     if isinstance(value, FunctionTool | StreamingTool):
         value.resolve()
         return value
-    if isinstance(value, Tool):
-        return value
-    if (
-        isinstance(getattr(value, "name", None), str)
-        and isinstance(value, _CAPABILITIES)
-        and not isinstance(value, type)
-    ):
-        return value  # type: ignore[return-value]  # a tool by its capabilities, without the base class (TL-01)
+    if isinstance(value, Tool) or _is_like_a_tool(value):
+        return value  # type: ignore[no-any-return]
     if not callable(value) or isinstance(value, type):
         what = f"the class {value.__qualname__}" if isinstance(value, type) else f"a {type(value).__name__}"
         raise InvalidToolError(f"{what} is not a tool; give a Tool, a function, a bound method or a callable object")
     made = make_tool(value, {})
     made.resolve()
     return made
+
+
+def _is_like_a_tool(value: Any) -> bool:
+    """A tool by its capabilities, without the base class (TL-01)."""
+    if isinstance(value, type) or not isinstance(getattr(value, "name", None), str):
+        return False
+    return isinstance(value, _CAPABILITIES)

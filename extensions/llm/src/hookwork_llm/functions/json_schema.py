@@ -1,8 +1,8 @@
 """Checking JSON values against a JSON schema (draft 2020-12, the part that tools use).
 
-A schema is compiled once into closures, which also finds its mistakes; a check is then a walk over the value. ``format``
-is an annotation, as the standard has it. A keyword that would have to be enforced and is not known here is refused
-instead of being ignored.
+A schema is compiled once into closures, which also finds its mistakes; a check is then a walk over the value.
+``format`` is an annotation, as the standard has it. A keyword that would have to be enforced and is not known here is
+refused instead of being ignored.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class JsonSchema:
         return checks
 
     def _texts(self, schema: Mapping[str, Any], where: str) -> list[_Check]:
-        checks = _lengths(schema, where, "minLength", "maxLength", lambda v: isinstance(v, str), "characters")
+        checks = _lengths(schema, where, "minLength", "maxLength", _TYPES["string"], "characters")
         if "pattern" in schema:
             pattern = _regex(schema["pattern"], where)
             text = f"Input should match pattern {pattern.pattern!r}"
@@ -130,7 +130,7 @@ class JsonSchema:
         return checks
 
     def _arrays(self, schema: Mapping[str, Any], where: str) -> list[_Check]:
-        checks = _lengths(schema, where, "minItems", "maxItems", lambda v: isinstance(v, list | tuple), "items")
+        checks = _lengths(schema, where, "minItems", "maxItems", _TYPES["array"], "items")
         if schema.get("uniqueItems") is True:
             checks.append(_rule(_unique, "Input should have no equal items"))
         prefix = [self._schema(sub, f"{where}/prefixItems/{i}") for i, sub in enumerate(schema.get("prefixItems", ()))]

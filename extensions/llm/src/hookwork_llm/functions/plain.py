@@ -101,12 +101,13 @@ class PlainArguments:
                 if not self._extras or name in self._reserved:
                     raise argument_error(self._tool, self._faults(args))
                 converted[name] = value
-            elif type(value) is known.kind:
-                converted[name] = value if known.kind is not float else _finite(value)
+            elif type(value) is known.kind and known.kind is not float:
+                converted[name] = value
             else:
-                converted[name] = _adapt(known, value)
-            if converted[name] is _WRONG:
-                raise argument_error(self._tool, self._faults(args))
+                adapted = _adapt(known, value)
+                if adapted is _WRONG:
+                    raise argument_error(self._tool, self._faults(args))
+                converted[name] = adapted
         if not self._required <= converted.keys():
             raise argument_error(self._tool, self._faults(args))
         return converted

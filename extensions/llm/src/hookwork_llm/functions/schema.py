@@ -21,7 +21,7 @@ def tidy(schema: dict[str, Any], *, closed: bool) -> dict[str, Any]:
     plain = _Tidy(defs, recursive, closed)
     if schema.get("$ref", "").startswith(_REF):  # the root must show its properties, not a reference
         schema = {**defs[schema.pop("$ref").removeprefix(_REF)], **schema}
-    result = plain.node(schema)
+    result: dict[str, Any] = plain.node(schema)
     kept = {name: plain.node(defs[name]) for name in defs if name in recursive}
     if kept:
         result["$defs"] = kept

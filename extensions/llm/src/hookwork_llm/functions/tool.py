@@ -7,7 +7,7 @@ import inspect
 import logging
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 from hookwork.context import ToolContext
@@ -61,6 +61,7 @@ class _CallableTool(Tool):
         if timeout is not None and not timeout > 0:
             raise InvalidToolError(f"tool {self.name!r}: timeout is a number of seconds above 0, not {timeout!r}")
         self._info = info
+        self._method: str | None = None
         text, self._texts = read_docstring(info.doc)
         self.description = text if description is None else description
         self.idempotent = idempotent
@@ -97,7 +98,29 @@ class _CallableTool(Tool):
         Raises:
             InvalidToolError: an annotation names something that is still not defined.
         """
+        if self._method is not None:
+            raise InvalidToolError(
+                f"tool {self.name!r} is a method of a class; take it from an instance, so that it has a self"
+            )
         self._bound()
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        static = isinstance(self.func, staticmethod)
+        if not static and getattr(self.func, "__qualname__", "") == f"{owner.__qualname__}.{name}":
+            self._method = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """On an instance of the class in whose body a method was made a tool: the tool of that instance."""
+        if instance is None or self._method is None:
+            return self
+        bound = self._for(self.func.__get__(instance))
+        with suppress(AttributeError):  # an instance with slots gets a new tool each time
+            instance.__dict__[self._method] = bound
+        return bound
+
+    @abstractmethod
+    def _for(self, func: Callable[..., Any]) -> Tool:
+        """The same tool around another callable."""
 
     def _bound(self) -> Binding:
         if self._binding is not None:
@@ -107,8 +130,8 @@ class _CallableTool(Tool):
         except UnresolvedName as error:
             what = "the result" if error.parameter == "return" else f"parameter {error.parameter!r}"
             raise InvalidToolError(
-                f"tool {self.name!r}: the annotation of {what} uses the name {error.name!r}, which is not defined where "
-                "the function is; import it at run time (not under TYPE_CHECKING only) or define it"
+                f"tool {self.name!r}: the annotation of {what} uses the name {error.name!r}, which is not defined "
+                "where the function is; import it at run time (not under TYPE_CHECKING only) or define it"
             ) from error
 
     def declaration(self) -> FunctionDeclaration:
@@ -136,7 +159,7 @@ class _CallableTool(Tool):
             args = {}
         if not isinstance(args, Mapping):
             raise argument_error(self.name, [("", "Input should be an object")])
-        binding = self._binding or self._bound()
+        binding = self._bound()
         converted: dict[str, Any] = binding.convert(args)
         return converted
 
@@ -205,6 +228,21 @@ class FunctionTool(_CallableTool):
         )
         self._in_loop = inline or self._info.kind == "async"
 
+    def _for(self, func: Callable[..., Any]) -> FunctionTool:
+        input_schema, output_schema = self._schemas
+        return type(self)(
+            func,
+            name=self.name,
+            description=self.description,
+            input_schema=input_schema,
+            output_schema=output_schema,
+            long_running=self.is_long_running,
+            require_confirmation=self._require_confirmation,
+            idempotent=self.idempotent,
+            timeout=self.timeout,
+            inline=self.inline,
+        )
+
     def _check_kind(self, info: CallableInfo) -> None:
         if info.kind == "async generator":
             raise InvalidToolError(f"tool {self.name!r} is an async generator; use StreamingTool or @tool")
@@ -243,14 +281,12 @@ class FunctionTool(_CallableTool):
         return self._response(value)
 
     async def _call(self, ctx: ToolContext, converted: dict[str, Any]) -> Any:
-        positional, keywords = (self._binding or self._bound()).place(converted, ctx)
+        positional, keywords = self._bound().place(converted, ctx)
         func = self.func
         if self._in_loop:
             value = func(*positional, **keywords)
         else:
-            pool = getattr(ctx, "thread_pool", None)
-            executor = pool() if pool is not None else None
-            value = await run_in_thread(executor, self.name, lambda: func(*positional, **keywords))
+            value = await run_in_thread(ctx.thread_pool(), self.name, lambda: func(*positional, **keywords))
         if inspect.isawaitable(value):
             return await value
         return value
@@ -310,6 +346,17 @@ class StreamingTool(_CallableTool):
             timeout=timeout,
         )
 
+    def _for(self, func: Callable[..., Any]) -> StreamingTool:
+        return type(self)(
+            func,
+            name=self.name,
+            description=self.description,
+            input_schema=self._schemas[0],
+            require_confirmation=self._require_confirmation,
+            idempotent=self.idempotent,
+            timeout=self.timeout,
+        )
+
     def _check_kind(self, info: CallableInfo) -> None:
         if info.kind != "async generator":
             raise InvalidToolError(f"streaming tool {self.name!r} is not an async generator; use FunctionTool or @tool")
@@ -337,12 +384,10 @@ class StreamingTool(_CallableTool):
         """All chunks joined, as ``{"result": text}``; after an error nothing of them is kept (FN-26)."""
         chunks: list[str] = []
         try:
-            async with (
-                asyncio.timeout(self.timeout) as limit,
-                aclosing(self.stream_validated(ctx, converted)) as stream,
-            ):
-                async for chunk in stream:
-                    chunks.append(chunk)
+            async with asyncio.timeout(self.timeout) as limit:
+                async with aclosing(self.stream_validated(ctx, converted)) as stream:
+                    async for chunk in stream:
+                        chunks.append(chunk)
         except TimeoutError as error:
             if not limit.expired():
                 raise

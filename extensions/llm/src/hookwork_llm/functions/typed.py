@@ -16,7 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaV
 from pydantic_core import core_schema
 
 from hookwork.errors import InvalidToolError
-from hookwork_llm.functions.bridges import rewrite
+from hookwork_llm.functions.bridges import make_typed_dict, rewrite
 from hookwork_llm.functions.faults import UNKNOWN, Fault, argument_error, pointer
 from hookwork_llm.functions.schema import describe_properties, tidy
 
@@ -101,7 +101,7 @@ def _check_keys(schema: Any, tool: str, what: str) -> None:
             texts = all(isinstance(getattr(one, "value", one), str) for one in allowed)
             if keys.get("type") not in _KEY_TYPES or not texts:
                 raise InvalidToolError(
-                    f"tool {tool!r}: {what} has a dict with keys that are not text; JSON knows no other"
+                    f"tool {tool!r}: {what} has a dict whose keys are not text; JSON knows no others; use dict[str, T]"
                 )
         for key, value in schema.items():
             if key not in ("metadata", "serialization"):
@@ -129,8 +129,8 @@ def keyword_adapter(
     fields: dict[str, Any] = {}
     for name, annotation in annotations.items():
         marker: Any = typing_extensions.Required if name in required else typing_extensions.NotRequired
-        fields[name] = marker[annotation]
-    document: Any = typing_extensions.TypedDict("Arguments", {k: _rewritten(v) for k, v in fields.items()})  # type: ignore[operator]
+        fields[name] = marker[rewrite(annotation)]
+    document = make_typed_dict("Arguments", fields)
     document.__pydantic_config__ = ConfigDict(**{**_BASE64, "extra": "allow" if extras else "forbid"})
     try:
         return adapter_of(document, tool, "its parameters")
@@ -138,10 +138,6 @@ def keyword_adapter(
         for name, annotation in annotations.items():  # name the parameter at fault
             schema_of(adapter_of(annotation, tool, f"parameter {name!r}"), tool, f"parameter {name!r}")
         raise
-
-
-def _rewritten(marked: Any) -> Any:
-    return marked.__origin__[rewrite(marked.__args__[0])]
 
 
 def result_schema(annotation: Any, tool: str) -> dict[str, Any]:
@@ -223,9 +219,11 @@ def place_of(loc: tuple[int | str, ...], kind: str, document: Any) -> list[str |
     """The path in the document that pydantic means; names of union members in ``loc`` are no steps of it."""
     path: list[str | int] = []
     for i, step in enumerate(loc):
-        if (isinstance(document, dict) and step in document) or (
-            isinstance(document, list) and isinstance(step, int) and step < len(document)
-        ):
+        if isinstance(step, int):
+            inside = isinstance(document, list) and step < len(document)
+        else:
+            inside = isinstance(document, dict) and step in document
+        if inside:
             document = document[step]
         elif not (kind.startswith("missing") and i == len(loc) - 1):
             continue
@@ -239,7 +237,7 @@ def _integers(document: Any, paths: list[list[str | int]]) -> bool:
     for path in paths:
         if not path:
             continue
-        parent = document
+        parent: Any = document
         for step in path[:-1]:
             parent = parent[step]
         try:
