@@ -180,7 +180,7 @@ def test_cod_4_free_form_content_is_never_touched() -> None:
         requested_input=RequestInput(payload=odd, response_schema={"max_length": 3}),
     )
     for keys in ("camel", "snake"):
-        document = dump(event, keys=keys)  # type: ignore[arg-type]
+        document = dump(event, keys=keys)
         actions = document["actions"]
         assert (actions.get("stateDelta") or actions.get("state_delta")) == odd
         assert list((actions.get("artifactDelta") or actions.get("artifact_delta")).items()) == [
@@ -329,7 +329,7 @@ def test_act_3_excluded_events_without_a_compaction_are_an_unknown_key() -> None
 def test_act_3_routes_are_written_at_both_places(routes: tuple[str, ...], form: Any) -> None:
     event = Event(routes=routes)
     for keys in ("camel", "snake"):
-        document = dump(event, keys=keys)  # type: ignore[arg-type]
+        document = dump(event, keys=keys)
         assert document["routes"] == list(routes)
         assert document["actions"]["route"] == form
         assert load(Event, document) == event

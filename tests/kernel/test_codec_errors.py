@@ -74,7 +74,7 @@ CASES: list[tuple[Any, str, str]] = [
     ("document", "path", "problem"), CASES, ids=[f"{path or 'root'}-{i}" for i, (_, path, _) in enumerate(CASES)]
 )
 def test_cod_7_the_fault_is_named_by_path_and_kind(document: Any, path: str, problem: str) -> None:
-    sources = [json.dumps(document), json.dumps(document).encode()]
+    sources: list[Any] = [json.dumps(document), json.dumps(document).encode()]
     if isinstance(document, dict):
         sources.append(document)
     for source in sources:

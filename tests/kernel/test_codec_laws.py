@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -24,7 +24,7 @@ from hookwork.records.reading import reader_of
 from hookwork.records.writing import writer_of
 
 
-def subclasses(kind: type) -> Iterator[type]:
+def subclasses(kind: type[Record]) -> Iterator[type[Record]]:
     for sub in kind.__subclasses__():
         yield sub
         yield from subclasses(sub)
@@ -33,9 +33,14 @@ def subclasses(kind: type) -> Iterator[type]:
 KINDS = sorted(
     (kind for kind in subclasses(Record) if kind.__module__.startswith("hookwork.")), key=lambda k: k.__name__
 )
-SWITCHES = [(keys, times) for keys in ("camel", "snake") for times in ("epoch", "rfc3339")]
+SWITCHES: list[tuple[Literal["camel", "snake"], Literal["epoch", "rfc3339"]]] = [
+    ("camel", "epoch"),
+    ("camel", "rfc3339"),
+    ("snake", "epoch"),
+    ("snake", "rfc3339"),
+]
 
-characters = st.characters(exclude_categories=("Cs",), exclude_characters="\x00")
+characters = st.characters(exclude_categories=["Cs"], exclude_characters="\x00")
 texts = st.text(characters, max_size=6)
 # Keys of free-form content that look like field names, in each casing, must stay as they are (COD-4).
 free_keys = texts | st.sampled_from(

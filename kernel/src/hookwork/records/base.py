@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, dataclass_transform
 
 import msgspec
 
@@ -15,9 +15,16 @@ EXTRA_WIRE_NAME = "~extra"
 set_field = msgspec.structs.force_setattr
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))  # for type checkers
 class Record(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False,
-    forbid_unknown_fields=True, repr_omit_defaults=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename="camel",
+    gc=False,
+    forbid_unknown_fields=True,
+    repr_omit_defaults=True,
 ):
     """A frozen value in the wire form of genai and ADK: snake_case here, camelCase in JSON, defaults left out.
 
@@ -28,7 +35,8 @@ class Record(
     extra: dict[str, Any] | None = msgspec.field(default=None, name=EXTRA_WIRE_NAME)
 
     def __hash__(self) -> int:
-        raise TypeError(f"{type(self).__name__} is a record compared by value and cannot be hashed; use its id as a key")
+        name = type(self).__name__
+        raise TypeError(f"{name} is a record compared by value and cannot be hashed; use its id as a key")
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed."""

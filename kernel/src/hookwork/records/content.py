@@ -139,7 +139,7 @@ class Part(Record):
 
     def is_empty(self) -> bool:
         """True when no kind is set at all, or only an empty text."""
-        return self == _EMPTY_PART or self == _EMPTY_TEXT
+        return self in (_EMPTY_PART, _EMPTY_TEXT)
 
 
 _EMPTY_PART = Part()

@@ -53,7 +53,7 @@ class FrozenDict(dict[str, Any]):
         super().__init__(items)
         self._where = where
 
-    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
 
     def copy(self) -> dict[str, Any]:
         return dict(self)
@@ -82,8 +82,8 @@ class FrozenList(list[Any]):
         super().__init__(items)
         self._where = where
 
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
-    append = extend = insert = pop = remove = clear = sort = reverse = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = extend = insert = pop = remove = clear = sort = reverse = _refuse
 
     def copy(self) -> list[Any]:
         return list(self)
@@ -155,7 +155,8 @@ def _freeze(value: Any, where: Where, cleaned: list[str]) -> Any:
     if kind is float:
         if math.isfinite(value):
             return value
-        raise ValidationError(f"{where_text(where) or 'value'}: JSON has no NaN and no infinity", path=where_text(where))
+        path = where_text(where)
+        raise ValidationError(f"{path or 'value'}: JSON has no NaN and no infinity", path=path)
     if isinstance(value, str):
         text = clean(value)
         if text is not value and text != value:
