@@ -309,7 +309,10 @@ def _use_utf8() -> None:
 def _forget_stdout() -> None:
     """Keep the interpreter from complaining about the closed pipe when it flushes at exit."""
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        target = sys.stdout.fileno()
     except (OSError, ValueError, AttributeError):
         # No real file behind stdout (an embedding program): nothing will be flushed into the pipe.
         return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, target)
+    os.close(nowhere)

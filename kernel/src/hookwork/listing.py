@@ -78,7 +78,7 @@ def command(explain: str | None, as_json: bool, config: str | None, debug: bool)
 
 
 def inventory(settings: Settings) -> dict[str, list[Row]]:
-    """``extensions``, ``plugins`` and ``agents`` with what is known of each; plugins are imported to see their hooks."""
+    """``extensions``, ``plugins`` and ``agents`` as rows; plugins are imported to see their hooks."""
     registry = extensions()
     records = sorted((*registry.loaded, *registry.broken, *registry.skipped), key=lambda r: (r.distribution, r.name))
     active = {entry.partition(":")[0] for entry in settings.plugins}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.catalogue import PLUGIN_NAMES, SERVICE_SCHEMES, did_you_mean, install_line, model_distribution
 from hookwork.errors import ConfigurationError, PluginError, UnknownModelError
-from hookwork.plugins.discovery import ExtensionRegistry, extensions
+from hookwork.plugins.discovery import ExtensionRecord, ExtensionRegistry, extensions
 from hookwork.settings import Settings, current_settings, use_current
 from hookwork.urls import redact_url, scheme_of
 
@@ -30,6 +30,15 @@ _SERVICES = {
     "artifacts": ("create_artifact_service", "ArtifactService"),
     "memory": ("create_memory_service", "MemoryService"),
 }
+
+
+def _failures(records: Iterable[ExtensionRecord]) -> str:
+    """Why extensions that might have answered could not be asked."""
+    return "".join(
+        f"; extension {record.name!r}{f' ({record.distribution})' if record.distribution else ''} "
+        f"failed to load: {record.error}"
+        for record in records
+    )
 
 
 def _registry(settings: Settings) -> ExtensionRegistry:
@@ -86,7 +95,7 @@ def _unknown_model(name: str, registry: ExtensionRegistry) -> str:
         text += f"; the form is {prefix}/{rest}"
     near = did_you_mean(name, [*providers, *(f"{provider}/" for provider in providers)])
     broken = [record for record in registry.broken if distribution in (None, record.distribution)]
-    reasons = "".join(f"; {record.name} ({record.distribution}) failed to load: {record.error}" for record in broken)
+    reasons = _failures(broken)
     installed = any(record.distribution == distribution for record in (*registry.loaded, *broken))
     skipped = next((record for record in registry.skipped if record.distribution == distribution), None)
     if skipped is not None:
@@ -162,7 +171,7 @@ def _unknown_scheme(scheme: str, kind: str, hook: str, url: str, registry: Exten
     text += f"; installed schemes for {kind}: {schemes}; extensions asked: "
     text += ", ".join(registry.provider_names(hook)) or "none"
     reasons = [record for record in registry.broken if distribution in (None, record.distribution)]
-    text += "".join(f"; {record.name} ({record.distribution}) failed to load: {record.error}" for record in reasons)
+    text += _failures(reasons)
     near = did_you_mean(scheme, SERVICE_SCHEMES) if not known else ""
     return text + near + install_line(distribution if distribution not in installed else None)
 
