@@ -13,7 +13,7 @@ from hookwork.records.content import Content, FunctionResponse, Part, text_conte
 from hookwork.records.event import Event
 from hookwork.records.session import Session
 from hookwork_llm.contents.pairing import CallSlot, CallTurn, Pairs, open_turn
-from hookwork_llm.contents.relay import relay
+from hookwork_llm.contents.relay import relay, tell
 from hookwork_llm.contents.repair import PENDING, Waiting, asked_for_id, response_content
 from hookwork_llm.contents.sequence import PromptContents
 from hookwork_llm.contents.visibility import is_blank, sees_branch, shown_parts
@@ -135,6 +135,8 @@ class Transcript:
             self._pairs.add_foreign(content.parts)
         if is_blank(parts):
             return
+        if author == "user" and content.role == "user":
+            parts = self._without_user_calls(parts)
         if own and any(p.function_call is not None or p.function_response is not None for p in parts):
             self._take_tools(position, event, parts, covered)
         elif not covered:
@@ -148,6 +150,13 @@ class Transcript:
             self._end_run()
             self.contents.append(shown)
             self._newest = None
+
+    def _without_user_calls(self, parts: Sequence[Part]) -> Sequence[Part]:
+        """A call in a person's message is something said: it must not pass for a call that a model made."""
+        if not any(part.function_call is not None for part in parts):
+            return parts
+        self._pairs.add_foreign(parts)
+        return [tell("user", part) if part.function_call is not None else part for part in parts]
 
     def _note_requests(self, event: Event, parts: Sequence[Part]) -> None:
         """Remember for which calls the question to a person was stored."""

@@ -42,10 +42,12 @@ def stored_opening(session: Session, scope: str) -> Content | None:
 
 
 def said(content: Content | None) -> Content | None:
-    """A message as a leading content: without answers to calls, None when nothing is left."""
+    """A message as a leading content: without calls and answers to calls, None when nothing is left."""
     if content is None:
         return None
-    parts = [part for part in shown_parts(content.parts) if part.function_response is None]
+    parts = [
+        part for part in shown_parts(content.parts) if part.function_response is None and part.function_call is None
+    ]
     if is_blank(parts):
         return None
     return content if len(parts) == len(content.parts) and content.role == "user" else Content(role="user", parts=parts)

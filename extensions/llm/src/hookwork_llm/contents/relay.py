@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hookwork.records.content import Content, Part
+from hookwork_llm.contents.visibility import has_substance
 
 _LEAD_IN = Part(text="For context:")
 
@@ -19,15 +20,16 @@ def as_json(value: Any) -> str:
 def relay(author: str, parts: Sequence[Part]) -> Content | None:
     """A user content that tells what ``author`` said, called and got; None when nothing is left to tell.
 
-    Thoughts are left out: they are nobody else's business and no provider takes another agent's signatures.
+    Thoughts and signatures are left out: they belong to the model that made them.
     """
-    told = [_tell(author, part) for part in parts if not part.thought]
+    told = [tell(author, part) for part in parts if not part.thought and (part.text or has_substance(part))]
     if not told:
         return None
     return Content(role="user", parts=[_LEAD_IN, *told])
 
 
-def _tell(author: str, part: Part) -> Part:
+def tell(author: str, part: Part) -> Part:
+    """One part as text about its author; kinds that text cannot tell are passed on."""
     call = part.function_call
     if call is not None:
         arguments = as_json({} if call.args is None else call.args)
