@@ -12,6 +12,8 @@ from hookwork.records.text import clean, report_cleaned
 
 #: Text of an event that no record cleans on entry and that providers fill; a database would refuse NUL in it (EVT-12).
 _TEXTS = ("error_code", "error_message")
+#: 0001-01-01 and the last second of 9999, in epoch seconds: what a timestamp may be (EVT-6).
+_FIRST, _LAST = -62135596800, 253402300799
 
 
 def entered(event: Event) -> Event:
@@ -27,12 +29,9 @@ def entered(event: Event) -> Event:
     if not moment:
         stored = stored.replace(timestamp=timestamp())
     else:
-        try:
-            exact = round(moment * 1e6) / 1e6
-        except (OverflowError, ValueError, TypeError):
-            raise ValidationError(
-                "event.timestamp must be a finite number of epoch seconds", path="timestamp"
-            ) from None
+        if not _FIRST <= moment <= _LAST:  # false for NaN too
+            raise ValidationError("event.timestamp must be epoch seconds of the years 1 to 9999", path="timestamp")
+        exact = round(moment * 1e6) / 1e6
         if exact != moment:
             stored = stored.replace(timestamp=exact)
     if not event.id:
