@@ -327,7 +327,7 @@ class Activation:
         def body() -> AsyncGenerator[Event, None]:
             if not chain:
                 return self._call(resuming, stage)
-            return stage_stream(chain, (ctx, self.target), stage, lambda: self._call(resuming, stage))  # type: ignore[return-value]
+            return stage_stream(chain, (ctx, self.target), stage, lambda: self._call(resuming, stage))
 
         if inv.tracer is None:
             return body()
@@ -343,7 +343,7 @@ class Activation:
                 "gen_ai.conversation.id": inv.session_id,
             },
         )
-        return traced_stream(span, body())  # type: ignore[return-value]
+        return traced_stream(span, body(), inv)
 
     def _callback_context(self, resuming: bool, buffer: DeltaBuffer | None) -> CallbackContext:
         inv = self._inv

@@ -6,7 +6,7 @@ capability that a kind of context lacks raises `UnsupportedInContext` and says w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hookwork.effects import WriteResult, perform
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hookwork.agent import Agent
     from hookwork.invocation import Invocation, RunConfig
     from hookwork.node import Node
+    from hookwork.records.event import Event
     from hookwork.records.session import Session
     from hookwork.services import ArtifactVersion, MemoryEntry
 
@@ -416,7 +417,7 @@ class CallbackContext(ReadonlyContext):
 class ToolContext(CallbackContext):
     """One tool call: its id, its actions, its confirmation. ``path`` is the call's place (activations §4)."""
 
-    __slots__ = ("actions", "function_call_id", "parent_path", "tool_confirmation", "tool_name")
+    __slots__ = ("actions", "emit_event", "function_call_id", "parent_path", "tool_confirmation", "tool_name")
 
     def __init__(
         self,
@@ -451,6 +452,8 @@ class ToolContext(CallbackContext):
         self.tool_name = tool_name
         self.tool_confirmation = tool_confirmation
         self.actions = Actions(inv.live, buffer)
+        #: how events of children reach the run; set by whoever runs the call.
+        self.emit_event: Callable[[Event], Awaitable[None]] | None = None
 
     @property
     def idempotency_key(self) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import logging
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,19 @@ logger = logging.getLogger("hookwork.runner")
 
 #: The runs that the current task works for, outermost first; set in tasks that the kit starts itself.
 _inside: contextvars.ContextVar[tuple[RunCore, ...]] = contextvars.ContextVar("hookwork_inside", default=())
+
+
+@contextlib.contextmanager
+def inside_run(core: RunCore | None) -> Iterator[None]:
+    """Mark the current task as working for a run; for tasks that the kit starts (core POL-5, HND-4)."""
+    if core is None:
+        yield
+        return
+    token = _inside.set((*_inside.get(), core))
+    try:
+        yield
+    finally:
+        _inside.reset(token)
 
 
 class RunOutcome:

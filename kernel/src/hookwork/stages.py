@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import aclosing
 from contextvars import Context, copy_context
 from typing import Any, Generic, TypeVar
@@ -77,7 +77,7 @@ class InContext(Generic[T]):
                 throw = error
 
 
-async def driven(context: Context, stream: AsyncGenerator[T, None]) -> AsyncIterator[T]:
+async def driven(context: Context, stream: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
     """The items of a generator whose every step runs in ``context``; closing this closes it there."""
     try:
         while True:
@@ -156,7 +156,7 @@ async def around_stream(
 
 def stage_stream(
     chain: Chain, values: tuple[Any, ...], stage: Stage, body: Callable[[], AsyncGenerator[T, None]]
-) -> AsyncIterator[T]:
+) -> AsyncGenerator[T, None]:
     """`around_stream` driven in a context of its own."""
     return driven(copy_context(), around_stream(chain, values, stage, body))
 

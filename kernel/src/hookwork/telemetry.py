@@ -6,7 +6,7 @@ A span is never attached across a ``yield``: a traced stage is driven in a conte
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +14,8 @@ from hookwork.stages import driven
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
+
+    from hookwork.invocation import Invocation
 
 T = TypeVar("T")
 
@@ -53,20 +55,28 @@ def span_context(span: Span) -> Context:
     return copy
 
 
-async def traced_stream(span: Span, stream: AsyncGenerator[T, None]) -> AsyncIterator[T]:
-    """The items of a stream whose every step runs under ``span``; ends the span however it is left (TEL-35)."""
+async def traced_stream(span: Span, stream: AsyncGenerator[T, None], inv: Invocation) -> AsyncGenerator[T, None]:
+    """The items of a stream whose every step runs under ``span``; ends the span however it is left (TEL-35).
+
+    The span is known to the run meanwhile, so that a handle that is dropped can end it at once (core HND-3).
+    """
+    spans: list[Any] = inv.run.spans if inv.run is not None else []
+    spans.append(span)
     try:
         inner = driven(span_context(span), stream)
         try:
             async for item in inner:
                 yield item
         finally:
-            await inner.aclose()  # type: ignore[attr-defined]
+            await inner.aclose()
     except Exception as error:
         record_error(span, error)
         raise
     finally:
-        span.end()
+        if span in spans:
+            spans.remove(span)
+        if span.is_recording():
+            span.end()
 
 
 def record_error(span: Span, error: BaseException) -> None:

@@ -1,0 +1,31 @@
+"""LLM agents for Hookwork. The public names are resolved on first use."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hookwork_llm.agent import LlmAgent
+    from hookwork_llm.functions import FunctionTool, StreamingTool, as_tool, tool
+    from hookwork_llm.instructions import inject_session_state
+    from hookwork_llm.request_stages import RequestStage
+
+_HOMES = {
+    "agent": ("LlmAgent",),
+    "functions": ("FunctionTool", "StreamingTool", "as_tool", "tool"),
+    "instructions": ("inject_session_state",),
+    "request_stages": ("RequestStage",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'hookwork_llm' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"hookwork_llm.{home}"), name)
+    globals()[name] = value
+    return value

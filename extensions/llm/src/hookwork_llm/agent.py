@@ -1,0 +1,133 @@
+"""LlmAgent: an agent whose body is the model-tool loop (core §2)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from hookwork.agent import Agent, as_callbacks
+from hookwork.errors import ConfigurationError, DuplicateToolError
+from hookwork.model import Model
+from hookwork.node import Standing
+from hookwork.tool import RESERVED_TOOL_NAMES, Tool, Toolset
+
+if TYPE_CHECKING:
+    from hookwork.activation import View
+    from hookwork.context import InvocationContext
+    from hookwork.invocation import Setup
+    from hookwork.records.event import Event
+    from hookwork.records.request import GenerateContentConfig
+
+Callback = Callable[..., Any]
+
+
+def _as_tools(values: Iterable[Any]) -> tuple[Tool | Toolset, ...]:
+    """Functions become tools; tools and toolsets stay."""
+    from hookwork_llm.functions import as_tool
+
+    return tuple(value if isinstance(value, Tool | Toolset) else as_tool(value) for value in values)
+
+
+@define(eq=False, kw_only=True, frozen=True)
+class LlmAgent(Agent):
+    """An agent that calls a model and runs the tools the model asks for, until the model answers.
+
+    Args:
+        model: a Model object or a name (``"offline"``, ``"provider/name"``); None: the settings' ``model``.
+        instruction: a template; ``{key}`` is replaced by state, ``{{key}}`` is a literal ``{key}`` (core INS-1).
+        instruction_provider: ``(ReadonlyContext) -> str``, async or not; wins over ``instruction``, not templated.
+        templating: False sends instructions as they are written.
+        global_instruction, global_instruction_provider: the same for the whole tree; only the root's count.
+        generate_content_config: generation settings; a system instruction in it comes first.
+        tools: functions, bound methods, Tools and Toolsets.
+        include_contents: ``"default"`` (the visible history) or ``"none"`` (the current turn).
+        output_key: state key that the final text is written to.
+        disallow_transfer_to_parent, disallow_transfer_to_peers: take those transfer targets away.
+        before_model, after_model, on_model_error, before_tool, after_tool, on_tool_error: callbacks of this agent, with
+            the arguments of the plugin hooks of those names; they run after all plugins.
+        request_stages: changes to the stages that build a request (core REQ-1).
+
+    Raises:
+        ConfigurationError: a bad field; DuplicateToolError: two tools of one name, or a reserved one.
+    """
+
+    model: Model | str | None = None
+    instruction: str = ""
+    instruction_provider: Callback | None = None
+    templating: bool = True
+    global_instruction: str = ""
+    global_instruction_provider: Callback | None = None
+    generate_content_config: GenerateContentConfig | None = None
+    tools: tuple[Tool | Toolset, ...] = field(default=(), converter=_as_tools)
+    include_contents: str = "default"
+    output_key: str | None = None
+    disallow_transfer_to_parent: bool = False
+    disallow_transfer_to_peers: bool = False
+    before_model: tuple[Callback, ...] = field(default=(), converter=as_callbacks)
+    after_model: tuple[Callback, ...] = field(default=(), converter=as_callbacks)
+    on_model_error: tuple[Callback, ...] = field(default=(), converter=as_callbacks)
+    before_tool: tuple[Callback, ...] = field(default=(), converter=as_callbacks)
+    after_tool: tuple[Callback, ...] = field(default=(), converter=as_callbacks)
+    on_tool_error: tuple[Callback, ...] = field(default=(), converter=as_callbacks)
+    request_stages: tuple[Any, ...] = field(default=(), converter=tuple)
+
+    def __attrs_post_init__(self) -> None:
+        Agent.__attrs_post_init__(self)
+        where = f"agent {self.name!r}"
+        if self.include_contents not in ("default", "none"):
+            raise ConfigurationError(f"{where}: include_contents is 'default' or 'none', not {self.include_contents!r}")
+        if self.model is not None and not isinstance(self.model, Model | str):
+            raise ConfigurationError(f"{where}: model is a Model or a name, not {type(self.model).__name__}")
+        if self.output_key == "":
+            raise ConfigurationError(f"{where}: output_key is empty; leave it out or name a state key")
+        seen: set[str] = set()
+        for tool in self.function_tools:
+            if tool.name in RESERVED_TOOL_NAMES:
+                raise DuplicateToolError(f"{where}: the tool name {tool.name!r} is reserved; rename the tool")
+            if tool.name and tool.name in seen:
+                raise DuplicateToolError(f"{where} has two tools named {tool.name!r}; rename one of them")
+            seen.add(tool.name)
+
+    @property
+    def function_tools(self) -> tuple[Tool, ...]:
+        """The tools given one by one, in order."""
+        return tuple(tool for tool in self.tools if isinstance(tool, Tool))
+
+    @property
+    def toolsets(self) -> tuple[Toolset, ...]:
+        """The toolsets among ``tools``, in order."""
+        return tuple(tool for tool in self.tools if isinstance(tool, Toolset))
+
+    def body(self, ctx: InvocationContext) -> AsyncIterator[Event]:
+        from hookwork_llm.flow import run_flow
+
+        return run_flow(self, ctx)
+
+    # --- what the kernel asks -----------------------------------------------------------------------------------------
+
+    @property
+    def conversational(self) -> bool:
+        return True
+
+    @property
+    def sticky(self) -> bool:
+        return not self.disallow_transfer_to_parent
+
+    @property
+    def derives_end(self) -> bool:
+        return True
+
+    def standing(self, view: View) -> Standing:
+        from hookwork_llm.standing import standing
+
+        return standing(view)
+
+    def closables(self) -> Iterable[Any]:
+        return self.toolsets
+
+    def prepare(self, setup: Setup) -> Any:
+        from hookwork_llm.prepared import Prepared
+
+        return Prepared(self, setup)

@@ -1,0 +1,109 @@
+"""The built-in request stages (core §4.2). Each is ``fn(step, request)`` with the step of the flow as first argument."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from hookwork.errors import HookworkError
+from hookwork.platform import new_uuid
+from hookwork.tool import RequestProcessor, capability
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hookwork.model import ModelRequest
+    from hookwork_llm.agent import LlmAgent
+    from hookwork_llm.flow import Flow
+    from hookwork_llm.prepared import Prepared
+
+
+def nothing(*_: Any) -> None:
+    """A stage that has nothing to do here: a place for others."""
+
+
+def identity_text(agent: LlmAgent) -> str:
+    """The identity piece of the system instruction (INS-5)."""
+    text = f'You are an agent. Your internal name is "{agent.name}".'
+    return f'{text} What you are for: "{agent.description}".' if agent.description else text
+
+
+def apply_basic(prepared: Prepared, request: ModelRequest) -> None:
+    """Model name and the agent's own config."""
+    if prepared.model is not None:
+        request.model = prepared.model.name
+    if prepared.agent.generate_content_config is not None:
+        request.config = prepared.agent.generate_content_config
+
+
+def apply_transfer(prepared: Prepared, request: ModelRequest) -> None:
+    """The transfer tool and what the model is told about its targets (TRF-2)."""
+    if prepared.transfer_tool is None:
+        return
+    from hookwork.tool import pack_tool
+
+    pack_tool(request, prepared.transfer_tool)
+    request.append_instruction(prepared.transfer_instruction)
+
+
+def basic(flow: Flow, request: ModelRequest) -> None:
+    apply_basic(flow.prepared, request)
+
+
+async def instructions(flow: Flow, request: ModelRequest) -> None:
+    """Global instruction of the root, then the agent's (INS-4)."""
+    prepared, ctx = flow.prepared, flow.stage_context
+    owner, agent = prepared.global_agent, prepared.agent
+    texts: list[str] = []
+    for provider, template in (
+        (owner.global_instruction_provider, prepared.global_instruction),
+        (agent.instruction_provider, prepared.instruction),
+    ):
+        if provider is not None:
+            text = provider(ctx.readonly())
+            texts.append(await text if inspect.isawaitable(text) else text)
+        elif template is not None:
+            texts.append(await template.render(ctx))
+    request.append_instruction(*texts)
+
+
+def identity(flow: Flow, request: ModelRequest) -> None:
+    request.append_instruction(flow.prepared.identity)
+
+
+def contents(flow: Flow, request: ModelRequest) -> None:
+    request.contents = flow.contents()
+
+
+def transfer(flow: Flow, request: ModelRequest) -> None:
+    apply_transfer(flow.prepared, request)
+
+
+async def tool_requests(flow: Flow, request: ModelRequest) -> None:
+    """Each tool's `process_request`, in order; state it writes goes to the step's model event (TL-06, REQ-4)."""
+    for tool in await flow.tools():
+        processor = capability(tool, RequestProcessor)
+        if processor is not None:
+            await processor.process_request(flow.request_context(f"adk-{new_uuid()}", tool.name), request)
+
+
+async def toolset_requests(flow: Flow, request: ModelRequest) -> None:
+    """Each toolset's `process_request`, if it has one."""
+    for toolset in flow.prepared.agent.toolsets:
+        if isinstance(toolset, RequestProcessor):
+            try:
+                await toolset.process_request(flow.request_context(f"adk-{new_uuid()}", toolset.name), request)
+            except HookworkError as error:
+                error.add_note(f"raised by toolset {toolset.name!r} of agent {flow.prepared.agent.name!r}")
+                raise
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "basic": basic,
+    "instructions": instructions,
+    "identity": identity,
+    "contents": contents,
+    "transfer": transfer,
+    "tool_requests": tool_requests,
+    "toolset_requests": toolset_requests,
+}

@@ -1,0 +1,101 @@
+"""What can be derived once per runner for an LLM agent: its model, its stages, its static request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hookwork.errors import ModelNotConfigured
+from hookwork.model import Model, ModelRequest
+from hookwork.tool import Tool, pack_tool
+from hookwork_llm import builtin_stages
+from hookwork_llm.instructions import Template
+from hookwork_llm.request_stages import BUILT_IN, changes_for, compile_stages
+from hookwork_llm.transfer import TransferTool, transfer_instruction, transfer_targets
+
+if TYPE_CHECKING:
+    from hookwork.invocation import Setup
+    from hookwork_llm.agent import LlmAgent
+
+
+class Prepared:
+    """Built by `LlmAgent.prepare`; nothing of it changes afterwards.
+
+    ``static`` is the request without contents when nothing in it depends on the run; else None, and every step walks
+    ``stages``.
+    """
+
+    def __init__(self, agent: LlmAgent, setup: Setup) -> None:
+        self.agent = agent
+        self.model = self._resolve(agent, setup)
+        self.targets = transfer_targets(agent, setup.tree)
+        self.transfer_tool = TransferTool(self.targets) if self.targets else None
+        self.transfer_instruction = transfer_instruction(agent, self.targets, setup.tree) if self.targets else ""
+        root = setup.tree.root if setup.tree is not None and agent in setup.tree else agent
+        self.global_agent: Any = root if hasattr(root, "global_instruction") else agent
+        self.instruction = _template(agent.instruction, agent.templating)
+        self.global_instruction = _template(self.global_agent.global_instruction, self.global_agent.templating)
+        self.identity = builtin_stages.identity_text(agent)
+        changes = changes_for(agent, setup.plugins)
+        built_in = [(name, builtin_stages.FUNCTIONS.get(name, builtin_stages.nothing)) for name in BUILT_IN]
+        compiled = compile_stages(built_in, changes, f"agent {agent.name!r}")
+        own_functions = set(builtin_stages.FUNCTIONS.values())
+        #: (name, function, whether it is built in and takes the flow) in order.
+        self.stages = tuple(
+            (name, fn, fn in own_functions) for name, fn in compiled if fn is not builtin_stages.nothing
+        )
+        self.static = self._build_static() if not changes and self._is_static() else None
+
+    @staticmethod
+    def _resolve(agent: LlmAgent, setup: Setup) -> Model | None:
+        chosen = setup.model_override or agent.model or setup.default_model
+        if chosen is None or isinstance(chosen, Model):
+            return chosen
+        return setup.model(chosen)
+
+    def require_model(self) -> Model:
+        """The model, or ModelNotConfigured naming the agent (core FLOW-10)."""
+        if self.model is None:
+            raise ModelNotConfigured(
+                f"agent {self.agent.name!r} has no model; give it one (model='offline' needs no key), or set "
+                "`model` under [tool.hookwork]"
+            )
+        return self.model
+
+    def _is_static(self) -> bool:
+        agent = self.agent
+        return (
+            agent.instruction_provider is None
+            and self.global_agent.global_instruction_provider is None
+            and (self.instruction is None or self.instruction.static is not None)
+            and (self.global_instruction is None or self.global_instruction.static is not None)
+            and not agent.toolsets
+            and all(type(tool).process_request is Tool.process_request for tool in agent.function_tools)
+        )
+
+    def _build_static(self) -> ModelRequest:
+        request = ModelRequest()
+        builtin_stages.apply_basic(self, request)
+        request.append_instruction(*(t.static or "" for t in (self.global_instruction, self.instruction) if t))
+        request.append_instruction(self.identity)
+        builtin_stages.apply_transfer(self, request)
+        for tool in self.agent.function_tools:
+            pack_tool(request, tool)
+        return request
+
+
+class _Literal:
+    """An instruction that is sent as it is written; stands in for a `Template`."""
+
+    __slots__ = ("static",)
+
+    def __init__(self, text: str) -> None:
+        self.static = text
+
+    async def render(self, _: Any) -> str:
+        return self.static
+
+
+def _template(text: str, templating: bool) -> Template | _Literal | None:
+    if not text:
+        return None
+    return Template(text) if templating else _Literal(text)

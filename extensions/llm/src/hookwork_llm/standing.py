@@ -1,0 +1,134 @@
+"""Where an LLM agent's activation stands, and what it has to run first when it is entered again (ACT-20, ACT-21)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hookwork.activation import default_standing
+from hookwork.confirmation import REQUEST_CONFIRMATION, read_confirmation
+from hookwork.node import Standing
+from hookwork.records.event import Event, ToolConfirmation
+from hookwork.records.history import KINDS, Call
+
+if TYPE_CHECKING:
+    from hookwork.activation import View
+
+
+class Pending:
+    """The calls of an activation, sorted (ACT-20).
+
+    ``answered``: (request, call, decision) in request order. ``unasked``: calls with a placeholder whose request event
+    is missing (a crash between the two). ``unrun``: ordinary calls without a response. ``waiting``: what a person has
+    to answer.
+    """
+
+    __slots__ = ("answered", "unasked", "unrun", "waiting")
+
+    def __init__(self) -> None:
+        self.answered: list[tuple[Call, Call, ToolConfirmation]] = []
+        self.unasked: list[Call] = []
+        self.unrun: list[Call] = []
+        self.waiting: list[Call] = []
+
+    @property
+    def executable(self) -> bool:
+        return bool(self.answered or self.unasked or self.unrun)
+
+
+def original_id(request: Call) -> str:
+    """The id of the call that a confirmation request is about, ``""`` when it holds none."""
+    original = request.args.get("originalFunctionCall")
+    return str(original.get("id", "")) if isinstance(original, dict) else ""
+
+
+def sort_calls(view: View) -> Pending:
+    """Sort the calls of an activation's own stored model events."""
+    pending = Pending()
+    calls = view.calls
+    requests = [call for call in calls if call.name == REQUEST_CONFIRMATION]
+    for call in calls:
+        if call.kind != "tool" or call.failed_event or call.name in KINDS:
+            continue
+        last = call.last_response
+        if last is not None and last.placeholder:
+            _sort_gated(pending, call, requests)
+        elif not call.responses:
+            if call.long_running and call.id not in view.rerun:
+                pending.waiting.append(call)
+            else:
+                pending.unrun.append(call)
+        elif call.is_open:
+            pending.waiting.append(call)
+    order = {id(request): position for position, request in enumerate(requests)}
+    pending.answered.sort(key=lambda entry: order[id(entry[0])])
+    return pending
+
+
+def _sort_gated(pending: Pending, call: Call, requests: Sequence[Call]) -> None:
+    """A call that was answered by a placeholder: asked and answered, asked and waiting, or never asked."""
+    placeholder = call.responses[-1].position
+    request = next((r for r in reversed(requests) if original_id(r) == call.id and r.position > placeholder), None)
+    if request is None:
+        pending.unasked.append(call)
+        return
+    answer = next((r for r in request.responses if r.author == "user"), None)
+    if answer is None:
+        pending.waiting.append(request)
+    elif placeholder < answer.position:
+        pending.answered.append((request, call, read_confirmation(answer.payload, call_id=request.id)))
+
+
+def standing(view: View) -> Standing:
+    """First match of ACT-21; pure."""
+    record = view.record
+    if record is None:
+        return Standing.PENDING
+    pending = sort_calls(view)
+    if pending.executable:
+        return Standing.PENDING
+    own_open = [call for call in view.calls if call.is_open]
+    if record.handover > record.own_message and not pending.waiting and not own_open:
+        return Standing.HANDED
+    if view.news:
+        return Standing.PENDING
+    if _model_turn_is_due(view):
+        return Standing.PENDING
+    if pending.waiting or own_open or view.open_calls:
+        return Standing.WAITING
+    found = default_standing(view)
+    return Standing.DONE if found is Standing.PENDING and _unstamped_end(view) else found
+
+
+def _model_turn_is_due(view: View) -> bool:
+    """The last thing said is a tool response that nothing followed, with every call of the turn answered (5)."""
+    record = view.record
+    assert record is not None
+    newest = _newest_with_content(view.events)
+    if newest is None or not newest.function_responses:
+        return False
+    if record.end >= 0 and record.own and record.end >= record.own[-1]:
+        return False
+    if newest.node_info is not None and newest.node_info.status == "completed":
+        return False
+    turn = max((call.turn for call in view.calls if call.kind == "tool"), default=0)
+    last_turn = [call for call in view.calls if call.turn == turn and call.kind == "tool"]
+    if all(call.responses for call in last_turn):
+        return True
+    made_at = max((call.position for call in last_turn), default=-1)
+    return record.newest_answer > made_at
+
+
+def _newest_with_content(events: Sequence[Event]) -> Event | None:
+    return next((event for event in reversed(events) if event.content is not None and event.content.parts), None)
+
+
+def _unstamped_end(view: View) -> bool:
+    """A final answer in a log of another ADK, which writes no stamps (ACT-15)."""
+    newest = _newest_with_content(view.events)
+    if newest is None or newest.error_code or not newest.is_final_response() or newest.long_running_tool_ids:
+        return False
+    assert newest.content is not None
+    record = view.record
+    assert record is not None
+    return any(not part.thought for part in newest.content.parts) and record.newest_answer < record.newest

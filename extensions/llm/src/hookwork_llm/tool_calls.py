@@ -1,0 +1,411 @@
+"""Carrying out the calls of one model event: hooks, validation, gate, body, and the batch's one response event.
+
+core §4.4, tools-plugins §1 (TL-15 … TL-28) and §3 (the confirmation gate).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from hookwork.context import ToolContext
+from hookwork.effects import ToolResult, perform
+from hookwork.errors import (
+    ConfirmationRejected,
+    ConfirmationRequired,
+    PluginError,
+    ToolError,
+    ToolNotFoundError,
+    ToolResultError,
+    ValidationError,
+)
+from hookwork.merge import MergePoint
+from hookwork.node import Pause
+from hookwork.plugins.dispatch import first, first_callback
+from hookwork.records.content import FunctionCall, FunctionResponse
+from hookwork.records.event import Event, ToolConfirmation
+from hookwork.records.frozen import thaw
+from hookwork.run import inside_run
+from hookwork.stages import Stage, StageOutcome, around_call
+from hookwork.state import DeltaBuffer
+from hookwork.tool import (
+    ArgumentValidator,
+    ConfirmationGate,
+    Finished,
+    FunctionLike,
+    ResponseDeferrer,
+    StreamingLike,
+    Tool,
+    capability,
+)
+
+if TYPE_CHECKING:
+    from hookwork_llm.flow import Flow
+
+logger = logging.getLogger("hookwork.tools")
+
+_GATED = (ConfirmationRequired, ConfirmationRejected)
+
+
+class UnknownTool(Tool):
+    """Stands in for a name that the model made up, so that hooks can see the call (TL-19)."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def error_text(error: BaseException) -> str:
+    """What the model is told about an error: a ToolError's own message, else type and message (TL-21)."""
+    return str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
+
+
+class ToolCall:
+    """One call on its way. After `execute`: ``response`` (or None: the call stays open) and its context's actions."""
+
+    __slots__ = (
+        "args",
+        "buffer",
+        "call",
+        "ctx",
+        "entered",
+        "error",
+        "finished",
+        "flow",
+        "paused",
+        "response",
+        "source",
+        "tool",
+    )
+
+    def __init__(
+        self,
+        flow: Flow,
+        call: FunctionCall,
+        turn: int,
+        number: int,
+        confirmation: ToolConfirmation | None = None,
+    ) -> None:
+        self.flow = flow
+        self.call = call
+        self.tool: Tool = flow.table.get(call.name or "") or UnknownTool(call.name or "")
+        self.buffer = DeltaBuffer()
+        own = flow.ctx
+        self.ctx = ToolContext(
+            own._inv,
+            flow.agent,
+            own.branch,
+            own.isolation_scope,
+            f"{own.path}/{call.name}@{turn}-{number}",
+            parent_path=own.path,
+            buffer=self.buffer,
+            place=f"tool/{turn}.{number}",
+            function_call_id=call.id or "",
+            tool_name=call.name or "",
+            tool_confirmation=confirmation,
+            resuming=own.resuming,
+        )
+        #: One mutable copy for hooks and tool; the stored event is never touched (TL-18).
+        self.args: dict[str, Any] = thaw(call.args) if call.args else {}
+        self.response: FunctionResponse | None = None
+        self.error: Exception | None = None
+        self.finished = False
+        self.paused = False
+        self.source = "default"
+        self.entered: asyncio.Event | None = None
+
+    async def execute(self) -> None:
+        """Run the call to its response; errors become ``{"error": …}``, only our own cancellation leaves (TL-21)."""
+        inv = self.ctx._inv
+        try:
+            result = await self._around() if inv.hooks.around_tool or inv.tracer is not None else await self._staged()
+            self._respond(result)
+        except Pause:
+            self.paused = True
+        except asyncio.CancelledError as stray:
+            if _cancelled_by_us():
+                raise
+            logger.warning("tool %r let a CancelledError escape that nobody asked for", self.call.name)
+            self._fail(stray)
+        except Exception as error:  # noqa: BLE001 - an around hook's own error becomes the call's (ARD-13)
+            self._fail(error)
+        finally:
+            if self.entered is not None:
+                self.entered.set()
+            self.buffer.closed = True
+
+    def _fail(self, error: BaseException) -> None:
+        self.response = FunctionResponse(id=self.call.id, name=self.call.name, response={"error": error_text(error)})
+
+    async def _around(self) -> dict[str, Any] | None:
+        inv = self.ctx._inv
+        if inv.tracer is None:
+            return await self._in_hooks()
+        from hookwork.telemetry import record_error, span_context, start_span
+
+        span = start_span(
+            inv.tracer,
+            f"execute_tool {self.call.name}",
+            {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": self.call.name or "",
+                "gen_ai.tool.description": self.tool.description or None,
+                "gen_ai.tool.call.id": self.call.id or "<not specified>",
+                "gen_ai.conversation.id": inv.session_id,
+            },
+        )
+        from hookwork.stages import InContext
+
+        try:
+            result = await InContext(span_context(span), self._in_hooks())
+            if self.error is not None:
+                record_error(span, self.error)
+            return result
+        except Exception as error:
+            record_error(span, error)
+            raise
+        finally:
+            span.end()
+
+    async def _in_hooks(self) -> dict[str, Any] | None:
+        chain = self.ctx._inv.hooks.around_tool
+        if not chain:
+            return await self._staged()
+        stage = Stage("tool")
+
+        async def body() -> dict[str, Any] | None:
+            result = await self._staged()
+            stage.outcome = StageOutcome(result, self.error, self.source)
+            return result
+
+        return await around_call(chain, (self.ctx, self.tool, self.args), stage, body, own_task=True)
+
+    # --- the chain ----------------------------------------------------------------------------------------------------
+
+    async def _staged(self) -> dict[str, Any] | None:
+        """``before_tool`` → validate → gate → run → ``on_tool_error`` → ``after_tool`` (core TOOL-2)."""
+        unknown = isinstance(self.tool, UnknownTool)
+        result: dict[str, Any] | None = None
+        try:
+            given = await self._value("before_tool", self.ctx, self.tool, self.args)
+            if given is not None:
+                result = given
+                if unknown:
+                    return result
+            else:
+                result = await self._run()
+        except _GATED as error:
+            self.error = error
+        except asyncio.CancelledError as stray:
+            if _cancelled_by_us():
+                raise
+            self.error = ToolError(f"{self.call.name} was cancelled from within: {stray}".rstrip(": "))
+            result = await self._recover()
+        except Exception as error:
+            if not isinstance(error, ToolError):
+                logger.info("tool %r raised; the model is told", self.call.name, exc_info=True)
+            self.error = error
+            result = await self._recover()
+        if unknown:
+            return result if self.error is None else {"error": error_text(self.error)}
+        return await self._after(result)
+
+    async def _recover(self) -> dict[str, Any] | None:
+        try:
+            value = await self._value("on_tool_error", self.ctx, self.tool, self.args, self.error)
+        except Exception as replaced:  # noqa: BLE001 - a raise replaces the error
+            self.error = replaced
+            return None
+        if value is not None:
+            self.error = None
+        return value
+
+    async def _after(self, result: dict[str, Any] | None) -> dict[str, Any] | None:
+        hooks = self.ctx._inv.hooks
+        if hooks.after_tool or self.flow.agent.after_tool:
+            try:
+                value = await self._value("after_tool", self.ctx, self.tool, self.args, result, self.error)
+            except Exception as replaced:  # noqa: BLE001 - a raise replaces result and error
+                self.error = replaced
+                value = None
+            else:
+                if value is not None:
+                    self.error = None
+                    return value
+        return self._error_response() if self.error is not None else result
+
+    def _error_response(self) -> dict[str, Any]:
+        assert self.error is not None
+        response: dict[str, Any] = {"error": error_text(self.error)}
+        decision = self.ctx.tool_confirmation
+        if isinstance(self.error, ConfirmationRejected) and decision is not None and decision.payload is not None:
+            response["payload"] = decision.payload
+        return response
+
+    async def _value(self, hook: str, *values: Any) -> dict[str, Any] | None:
+        """The first plugin's value, else the first of the agent's own callbacks."""
+        chain = getattr(self.ctx._inv.hooks, hook)
+        decided = await first(chain, hook, *values) if chain else None
+        if decided is not None:
+            self.source = decided[1]
+            value = decided[0]
+        else:
+            value = await first_callback(getattr(self.flow.agent, hook), *values)
+            if value is not None:
+                self.source = "agent"
+        if value is not None and not isinstance(value, dict):
+            raise PluginError(f"{hook} of {self.source!r} returned {type(value).__name__}; return a dict or None")
+        return value
+
+    # --- the body -----------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> dict[str, Any] | None:
+        tool, ctx = self.tool, self.ctx
+        function = capability(tool, FunctionLike)
+        streaming = capability(tool, StreamingLike) if function is None else None
+        if function is None and streaming is None:
+            raise ToolNotFoundError(self._not_found())
+        validator = capability(tool, ArgumentValidator)
+        converted = validator.validate_args(self.args) if validator is not None else None
+        await self._gate(converted)
+        if self.ctx._inv.hooks.perform_tool:
+            return await self._performed(function, streaming, validator, converted)
+        return self._wrapped(await self._body(function, streaming, validator, converted, ctx))
+
+    def _not_found(self) -> str:
+        known = ", ".join(sorted(name for name in self.flow.table if name)) or "none"
+        called = f"there is no tool {self.call.name!r}" if self.call.name else "the call names no tool"
+        return f"{called}; the tools are: {known}"
+
+    async def _gate(self, converted: Any) -> None:
+        """A call that needs a person's approval does not run without it (HITL-02, HITL-03)."""
+        ctx, decision = self.ctx, self.ctx.tool_confirmation
+        if decision is not None:
+            if not decision.confirmed:
+                raise ConfirmationRejected(f"the call of {self.call.name!r} was rejected by the user and was not run")
+            return
+        gate = capability(self.tool, ConfirmationGate)
+        if gate is None or not await gate.needs_confirmation(ctx, self.args, converted):
+            return
+        ctx.request_confirmation(f"Please approve the call of the tool {self.call.name!r}.")
+        raise ConfirmationRequired(f"the call of {self.call.name!r} needs the user's approval and has not run yet")
+
+    async def _body(self, function: Any, streaming: Any, validator: Any, converted: Any, ctx: ToolContext) -> Any:
+        if self.entered is not None:
+            self.entered.set()
+        if validator is not None and function is not None:
+            return await validator.run_validated(ctx, converted)
+        if function is not None:
+            result = function.run(ctx, self.args)
+            return await result if inspect.isawaitable(result) else result
+        chunks: list[str] = []
+        async with aclosing(streaming.run_stream(ctx, self.args)) as stream:
+            async for chunk in stream:
+                chunks.append(chunk)
+        return "".join(chunks)
+
+    def _wrapped(self, value: Any) -> dict[str, Any] | None:
+        """The result as an object; `Finished` closes a long-running call (core RES-2, FN-20)."""
+        if isinstance(value, Finished):
+            self.finished = True
+            value = value.value
+        if value is None or isinstance(value, dict):
+            return value
+        return {"result": value}
+
+    async def _performed(self, function: Any, streaming: Any, validator: Any, converted: Any) -> dict[str, Any] | None:
+        """The body through the effect hook (EFF-3, EFF-5)."""
+        from hookwork.records.codec import dump
+
+        ctx = self.ctx
+
+        async def default() -> ToolResult:
+            value = self._wrapped(await self._body(function, streaming, validator, converted, ctx))
+            return ToolResult(result=value, finished=self.finished, actions=ctx.actions.snapshot())
+
+        confirmation = dump(ctx.tool_confirmation) if ctx.tool_confirmation is not None else None
+        data = {
+            "tool": self.call.name or "",
+            "call_id": self.call.id or "",
+            "args": thaw(self.args),
+            "confirmation": confirmation,
+        }
+        result, owner = await perform(
+            ctx._inv.hooks.perform_tool,
+            "perform_tool",
+            lambda then: ctx._effect("tool", ctx.idempotency_key, data, then),
+            default,
+        )
+        if not isinstance(result, ToolResult):
+            raise PluginError(f"plugin {owner!r}: perform_tool returned {type(result).__name__}; return a ToolResult")
+        self.source = owner
+        self.finished = result.finished
+        self._apply(result)
+        value: dict[str, Any] | None = self._wrapped(result.result)
+        return value
+
+    def _apply(self, result: ToolResult) -> None:
+        """Take over the actions that a remote or replayed effect brought (EFF-5); local ones are there already."""
+        actions, came = self.ctx.actions, result.actions
+        for key, value in came.state_delta.items():
+            if key not in actions.state_delta or actions.state_delta[key] != value:
+                actions.state_delta[key] = value
+        for name, version in came.artifact_delta.items():
+            self.buffer.note_artifact(name, version)
+        actions.requested_tool_confirmations.update(came.requested_tool_confirmations or {})
+        actions.skip_summarization = actions.skip_summarization or came.skip_summarization
+        actions.transfer_to_agent = came.transfer_to_agent or actions.transfer_to_agent
+        actions.escalate = actions.escalate or came.escalate
+
+    def _respond(self, result: dict[str, Any] | None) -> None:
+        """The response part; none when the call stays open (TL-25)."""
+        if result is None and self.error is None:
+            deferrer = capability(self.tool, ResponseDeferrer)
+            if self.tool.is_long_running or (deferrer is not None and deferrer.defers_response()):
+                return
+        try:
+            self.response = FunctionResponse(id=self.call.id, name=self.call.name, response=result)
+        except ValidationError as error:
+            self.error = ToolResultError(f"the result of {self.call.name!r} is not JSON: {error}")
+            self._fail(self.error)
+
+
+def _cancelled_by_us() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+async def run_calls(flow: Flow, event: Event, calls: Sequence[ToolCall]) -> AsyncGenerator[Event, None]:
+    """Run calls concurrently, one task each, started in order; yields what their children yield (TL-15, TL-16)."""
+    inv = flow.ctx._inv
+    merge = MergePoint()
+    turnstile = asyncio.Event()
+    turnstile.set()
+
+    async def run(call: ToolCall, previous: ToolCall | None) -> None:
+        if previous is not None and previous.entered is not None:
+            await previous.entered.wait()  # calls enter their effects strictly in the model's order (EFF-6)
+        call_id = call.call.id or ""
+        if call.tool.is_long_running:
+            inv.in_flight[call_id] = (event, call.call)
+        with inside_run(inv.run):
+            await call.execute()
+        inv.in_flight.pop(call_id, None)
+
+    if inv.hooks.perform_tool:
+        for call in calls:
+            call.entered = asyncio.Event()
+    producers = [
+        (lambda call=call, before=before: run(call, before))
+        for call, before in zip(
+            calls, [None, *calls[:-1]] if inv.hooks.perform_tool else [None] * len(calls), strict=True
+        )
+    ]
+    for call in calls:
+        call.ctx.emit_event = merge.put
+    async with aclosing(merge.stream(producers)) as events:
+        async for child in events:
+            yield child
