@@ -228,6 +228,15 @@ def test_con_6_while_the_response_is_newest_the_chatter_before_it_is_left_out(hi
     assert shape(before)[2] == ["pending"]
 
 
+def test_con_6_words_beside_another_answer_are_no_chatter(history: History) -> None:
+    history.add("me", call("c1"), long_running_tool_ids=("c1",))
+    history.add("me", call("c2", "g"), long_running_tool_ids=("c2",))
+    history.add("user", response("c2", {"g": 1}, "g"), text("mind the gap"))
+    history.add("user", text("chatter"))
+    history.add("user", response("c1", {"r": 1}))
+    assert shape(history.prompt()) == [["+f"], [{"r": 1}], ["+g"], [{"g": 1}], ["mind the gap"]]
+
+
 def test_con_6_responses_of_several_events_merge_in_call_order_and_the_later_one_counts(history: History) -> None:
     history.add("me", call("c1"), call("c2", "g"))
     history.add("me", response("c2", {"status": "working"}, "g"), role="user")
@@ -407,6 +416,21 @@ def test_hitl_13_only_the_request_parts_are_left_out(history: History) -> None:
     history.add("me", response("c1", {"ok": 1}), role="user")
     history.add("me", text("done"))
     assert shape(history.prompt()) == [["+f"], [{"ok": 1}], ["May I?"], ["but hurry"], ["done"]]
+
+
+def test_con_11_a_placeholder_waits_only_while_its_question_is_open(history: History) -> None:
+    history.add("me", call("c1"))
+    history.add("me", response("c1", {"error": "?"}), role="user", actions=placeholder("c1"))
+    history.add("me", confirmation("r1", "c1"), long_running_tool_ids=("r1",))
+    asking = history.prompt()
+    assert shape(asking) == [["+f"], ["pending"]]
+    history.add("user", response("r1", {"confirmed": True}, "adk_request_confirmation"))
+    assert shape(history.prompt()) == [["+f"], [{"error": "?"}]]
+    assert shape(asking) == [["+f"], ["pending"]]
+    # The tool asks once more (HITL-15), and the process dies before the new question is stored.
+    history.add("me", response("c1", {"error": "again?"}), role="user", actions=placeholder("c1"))
+    history.add("user", text("well?"), invocation_id="e1")
+    assert shape(history.prompt()) == [["+f"], ["pending"], ["well?"]]
 
 
 def test_con_11_a_placeholder_whose_question_was_lost_in_a_crash_still_waits(history: History) -> None:

@@ -94,10 +94,10 @@ def plain_events(draw: st.DrawFn) -> dict[str, Any]:
         "error_code": draw(st.sampled_from([None, None, None, "MAX_TOKENS"])),
     }
     called = [p.function_call.id for p in parts if p.function_call is not None and p.function_call.id]
-    if called and draw(st.booleans()):
+    if draw(st.booleans()) and called:
         fields["long_running_tool_ids"] = tuple(called)
     answered = [p.function_response.id for p in parts if p.function_response is not None and p.function_response.id]
-    if answered and draw(st.booleans()):
+    if draw(st.booleans()) and answered:
         fields["actions"] = EventActions(requested_tool_confirmations={i: ToolConfirmation() for i in answered})
     if draw(st.booleans()):
         fields["node_info"] = NodeInfo(path=draw(st.sampled_from(["me@1", "me@1/f@1-1/kid@1", "me@1/book@c1"])))
