@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from inspect import Parameter
-from typing import Any, get_args, get_origin
+from typing import Any, get_args
 
 from hookwork.errors import InvalidToolError
+from hookwork.records.base import Record
 from hookwork.tool import Finished
 from hookwork_llm.functions.annotations import (
     UnresolvedName,
     description_in,
     is_context,
-    is_union,
     looks_like_context,
     resolve,
     strip_annotated,
@@ -320,7 +319,7 @@ def _response_schema(returns: Any, output_schema: Any, tool: str) -> dict[str, A
     if output_schema is not None:
         return _document(output_schema, tool, "output_schema", mode="serialization")
     returns = strip_annotated(returns)[0]
-    if returns in (_EMPTY, Any, None, type(None)) or _mentions_finished(returns) or returns is inspect.Signature.empty:
+    if returns in (_EMPTY, Any, None, type(None)) or _promises_nothing(returns):
         return None
     plain = plain_result_schema(returns)
     if plain is not None:
@@ -330,11 +329,11 @@ def _response_schema(returns: Any, output_schema: Any, tool: str) -> dict[str, A
     return result_schema(returns, tool)
 
 
-def _mentions_finished(annotation: Any) -> bool:
-    """A long-running tool may say that it returns `Finished`; what that holds is not part of the annotation."""
-    if is_union(annotation):
-        return any(_mentions_finished(member) for member in get_args(annotation))
-    return annotation is Finished or get_origin(annotation) is Finished
+def _promises_nothing(annotation: Any) -> bool:
+    """`Finished` does not say what it holds, and records of the kit have a wire form, not a schema."""
+    if isinstance(annotation, type) and issubclass(annotation, Finished | Record):
+        return True
+    return any(_promises_nothing(member) for member in get_args(annotation))
 
 
 def _document(schema: Any, tool: str, what: str, *, mode: Any) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from pydantic_core import CoreSchema, core_schema
 from hookwork_llm.functions.annotations import description_in, is_union, strip_annotated
 from hookwork_llm.functions.results import NotJson, to_json
 
+_MARKERS = (typing.Required, typing.NotRequired, typing_extensions.Required, typing_extensions.NotRequired)
+
 
 def rewrite(annotation: Any, active: tuple[type, ...] = ()) -> Any:
     """The annotation with every attrs class and foreign TypedDict in a form that pydantic knows."""
@@ -68,9 +70,12 @@ def _typed_dict(kind: Any, active: tuple[type, ...]) -> Any:
     hints = typing.get_type_hints(kind, include_extras=True)
     fields = {}
     for name, hint in hints.items():
-        if get_origin(hint) in (typing.Required, typing.NotRequired):
+        # With annotations as strings the class itself does not see its markers; the hint does.
+        marker = get_origin(hint)
+        if marker in _MARKERS:
             hint = get_args(hint)[0]
-        marker: Any = typing_extensions.Required if name in kind.__required_keys__ else typing_extensions.NotRequired
+        else:
+            marker = typing.Required if name in kind.__required_keys__ else typing.NotRequired
         fields[name] = marker[rewrite(hint, active)]
     made = make_typed_dict(kind.__name__, fields)
     made.__module__ = kind.__module__
@@ -111,7 +116,10 @@ class AttrsBridge:
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         result = handler(schema)
-        document = handler.resolve_ref_schema(result)
+        try:
+            document = handler.resolve_ref_schema(result)
+        except LookupError:  # a reference from within the class itself: the outer one is being worked on
+            return result
         hints = typing.get_type_hints(self._kind, include_extras=True)
         for field in self._fields:
             node = document.get("properties", {}).get(field.alias)

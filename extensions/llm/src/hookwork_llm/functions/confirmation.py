@@ -26,6 +26,8 @@ class ConfirmationProvider:
 
     def __init__(self, call: Callable[..., Any], signature: Signature, tool: str) -> None:
         """Check that the provider can be called. Raises InvalidToolError."""
+        if not callable(call):
+            raise InvalidToolError(f"tool {tool!r}: require_confirmation is a bool or a function, not {call!r}")
         self._call = call
         self._tool = tool
         self._names: list[str] = []
@@ -73,12 +75,3 @@ class ConfirmationProvider:
         if inspect.isawaitable(answer):
             answer = await answer
         return bool(answer)
-
-
-def confirmation_provider(require: Any, signature: Signature, tool: str) -> bool | ConfirmationProvider:
-    """What ``require_confirmation=`` means: always, never, or a provider's word. Raises InvalidToolError."""
-    if isinstance(require, bool):
-        return require
-    if not callable(require):
-        raise InvalidToolError(f"tool {tool!r}: require_confirmation is a bool or a function, not {require!r}")
-    return ConfirmationProvider(require, signature, tool)

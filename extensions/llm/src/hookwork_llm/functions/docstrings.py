@@ -10,14 +10,13 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-_SECTION = re.compile(
+_SECTION = (
     r"^\s*(?:"
     r"(?:args?|arguments|parameters?|params|other parameters|attributes|returns?|yields?|raises|exceptions?|except|"
     r"examples?)\s*:?\s*$"
     r"|:(?:param|parameter|arg|argument|key|keyword|type|attribute|returns?|rtype|raises?|except|exception|yields?)\b"
     r"|@(?:param|return|raise)\b"
-    r")",
-    re.IGNORECASE | re.MULTILINE,
+    r")"
 )
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -28,7 +27,7 @@ def read_docstring(doc: str) -> tuple[str, Mapping[str, str]]:
     The description is the summary and the body; argument, return and raises sections are not part of it.
     """
     text = inspect.cleandoc(doc) if doc else ""
-    if not text or not _SECTION.search(text):
+    if ("\n" not in text and ":" not in text) or not re.search(_SECTION, text, re.IGNORECASE | re.MULTILINE):
         return text, _NOTHING
     from docstring_parser import ParseError, parse
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
@@ -12,6 +11,7 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
+from hookwork.records.base import Record
 from hookwork_llm.functions.faults import Fault, pointer
 
 _PLAIN = frozenset({str, int, bool, type(None)})
@@ -33,7 +33,8 @@ def to_json(value: Any, at: Any = None) -> Any:
     """A fresh JSON value (dict, list, str, int, float, bool, None) for ``value``.
 
     attrs classes, dataclasses and pydantic models become objects under their aliases, an enum member its value,
-    date-times ISO 8601, UUID and Decimal text, bytes base64 text, sets and tuples lists.
+    date-times ISO 8601, UUID and Decimal text, bytes base64 text, sets and tuples lists; records of the kit take
+    their wire form.
 
     Raises:
         NotJson: anything else, a key that is not text, NaN or an infinity, a value that contains itself.
@@ -100,6 +101,10 @@ def _text_of(value: UUID | Decimal, at: Any) -> str:
 
 
 def _instance(value: Any, kind: type, at: Any) -> Any:
+    if isinstance(value, Record):
+        from hookwork.records.codec import dump
+
+        return dump(value)
     serializer = getattr(kind, "__pydantic_serializer__", None)
     if serializer is not None:
         try:
@@ -111,8 +116,10 @@ def _instance(value: Any, kind: type, at: Any) -> Any:
     if fields is not None:
         named = ((field.alias or field.name, getattr(value, field.name)) for field in fields)
         return {name: _encode(item, type(item), (at, name)) for name, item in named}
-    if dataclasses.is_dataclass(kind):
-        names = [field.name for field in dataclasses.fields(kind)]
+    if hasattr(kind, "__dataclass_fields__"):
+        from dataclasses import fields as fields_of
+
+        names = [field.name for field in fields_of(value)]
         return {name: _encode(getattr(value, name), type(getattr(value, name)), (at, name)) for name in names}
     raise NotJson(at, f"JSON cannot hold a {kind.__module__}.{kind.__qualname__}; return a dict, list, text or number")
 

@@ -16,7 +16,7 @@ def tidy(schema: dict[str, Any], *, closed: bool) -> dict[str, Any]:
 
     With ``closed``, objects that name their properties and say nothing of others refuse others.
     """
-    defs = schema.pop("$defs", {})
+    defs = {name: _untitled(definition) for name, definition in schema.pop("$defs", {}).items()}
     recursive = {name for name in defs if name in _reachable(name, defs)}
     plain = _Tidy(defs, recursive, closed)
     if schema.get("$ref", "").startswith(_REF):  # the root must show its properties, not a reference
@@ -26,6 +26,11 @@ def tidy(schema: dict[str, Any], *, closed: bool) -> dict[str, Any]:
     if kept:
         result["$defs"] = kept
     return result
+
+
+def _untitled(definition: dict[str, Any]) -> dict[str, Any]:
+    """An enum's title is only its class name."""
+    return {key: value for key, value in definition.items() if key != "title" or "enum" not in definition}
 
 
 def _children(node: Mapping[str, Any]) -> list[Any]:

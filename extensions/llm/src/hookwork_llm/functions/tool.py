@@ -8,7 +8,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hookwork.context import ToolContext
 from hookwork.errors import HookworkError, InvalidToolError, ToolError
@@ -17,11 +17,13 @@ from hookwork.tool import Finished, Tool
 from hookwork_llm.functions.annotations import UnresolvedName
 from hookwork_llm.functions.binding import Binding
 from hookwork_llm.functions.callables import CallableInfo, describe
-from hookwork_llm.functions.confirmation import ConfirmationProvider, confirmation_provider
 from hookwork_llm.functions.docstrings import read_docstring
 from hookwork_llm.functions.faults import argument_error, result_error
 from hookwork_llm.functions.results import NotJson, as_response, to_json
 from hookwork_llm.functions.threads import run_in_thread
+
+if TYPE_CHECKING:
+    from hookwork_llm.functions.confirmation import ConfirmationProvider
 
 _log = logging.getLogger(__name__)
 
@@ -88,7 +90,13 @@ class _CallableTool(Tool):
         binding = Binding(
             self._info, self.name, self._texts, input_schema, output_schema, with_result=not self._streams
         )
-        self._gate = confirmation_provider(self._require_confirmation, binding.signature, self.name)
+        require = self._require_confirmation
+        if isinstance(require, bool):
+            self._gate = require
+        else:
+            from hookwork_llm.functions.confirmation import ConfirmationProvider
+
+            self._gate = ConfirmationProvider(require, binding.signature, self.name)
         self._binding = binding
         return binding
 

@@ -78,7 +78,7 @@ def adapter_of(annotation: Any, tool: str, what: str) -> TypeAdapter[Any]:
     except PydanticUndefinedAnnotation as error:
         raise InvalidToolError(f"tool {tool!r}: {what} uses the name {error.name!r}, which is not defined") from error
     except (PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError) as error:
-        reason = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0].split(". ")[0]
         raise InvalidToolError(
             f"tool {tool!r}: no JSON schema can be derived from the type of {what} ({reason}); use JSON-like types, "
             "attrs classes, dataclasses or pydantic models, or give a schema with input_schema= / output_schema="
@@ -133,7 +133,9 @@ def keyword_adapter(
     document = make_typed_dict("Arguments", fields)
     document.__pydantic_config__ = ConfigDict(**{**_BASE64, "extra": "allow" if extras else "forbid"})
     try:
-        return adapter_of(document, tool, "its parameters")
+        adapter = adapter_of(document, tool, "its parameters")
+        schema_of(adapter, tool, "its parameters")
+        return adapter
     except InvalidToolError:
         for name, annotation in annotations.items():  # name the parameter at fault
             schema_of(adapter_of(annotation, tool, f"parameter {name!r}"), tool, f"parameter {name!r}")
