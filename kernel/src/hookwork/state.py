@@ -74,9 +74,11 @@ class LiveState:
 
     def read(self, key: str) -> Any:
         """The newest value of a key, or `_MISSING`."""
-        writes = self._outstanding.get(key)
-        if writes:
-            return writes[max(writes)] if len(writes) > 1 else next(iter(writes.values()))
+        if key in self._outstanding:
+            with self._lock:
+                writes = self._outstanding.get(key)
+                if writes:
+                    return writes[max(writes)]
         try:
             return self.session.state[key]
         except KeyError:
@@ -86,7 +88,8 @@ class LiveState:
         """All keys, outstanding ones included."""
         keys = list(self.session.state)
         known = set(keys)
-        return keys + [key for key, writes in self._outstanding.items() if writes and key not in known]
+        with self._lock:
+            return keys + [key for key in self._outstanding if key not in known]
 
     def as_dict(self) -> dict[str, Any]:
         """The whole live state."""
@@ -121,11 +124,11 @@ class LiveState:
         with self._lock:
             for buffer in buffers:
                 for key, write in buffer.writes.items():
-                    if key not in newest or newest[key][0] < write[0]:
+                    known = newest.get(key)
+                    if known is not None:  # the older of two writes of one batch is outstanding no longer
+                        self._forget(key, min(known[0], write[0]))
+                    if known is None or known[0] < write[0]:
                         newest[key] = write
-                for key, (number, _) in buffer.writes.items():
-                    if newest[key][0] != number:
-                        self._forget(key, number)
                 buffer.writes = {}
                 for name, version in buffer.artifacts.items():
                     if version > artifacts.get(name, -1):
@@ -153,7 +156,9 @@ class LiveState:
             for key, number in settled.numbers.items():
                 if self._appended.get(key, 0) < number:
                     self._appended[key] = number
-                self._forget(key, number)
+                # Older writes of other writers go too: `settle` will leave them out, so they are live no longer.
+                for older in [n for n in self._outstanding.get(key, ()) if n <= number]:
+                    self._forget(key, older)
 
     def drop(self, settled: Settled) -> None:
         """The settled writes will never be stored: they leave the live state (DLT-7)."""
