@@ -298,13 +298,13 @@ class Transcript:
 
     def _settle(self, session: Session) -> None:
         """Write the responses of turns that changed, and judge anew what may have begun or ceased to wait."""
-        todo = self._dirty
+        turns = self._dirty
         if self._doubtful and self._pending:
-            todo = {**self._pending, **todo}
+            turns = {**self._pending, **turns}
         if self._doubtful == 2 and self._interrupted:
-            todo = {**self._interrupted, **todo}
+            turns = {**self._interrupted, **turns}
         waiting: Waiting | None = None
-        for position, turn in todo.items():
+        for position, turn in turns.items():
             changed = position in self._dirty
             self._pending.pop(position, None)
             self._interrupted.pop(position, None)

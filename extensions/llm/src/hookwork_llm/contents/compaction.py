@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 
 from hookwork.records.content import Content
 from hookwork.records.event import Event, EventCompaction
@@ -34,46 +35,71 @@ def plan_compaction(
     """What the visible compaction records among ``positions`` cover, and where their summaries stand.
 
     With ``whole`` unset (a prompt that begins in the middle of the history) a record that covers none of these events
-    is left out.
+    is left out. Cost: O((events + records) * log(records)).
     """
     plan = CompactionPlan()
-    records: list[tuple[int, EventCompaction, Content]] = []
+    records = _surviving(list(_visible_records(events, positions, branch, scope)))
+    if not records:
+        return plan
+    starts = [record.start for record in records]
+    ends = [record.end for record in records]
     for position in positions:
         event = events[position]
-        record = event.actions.compaction
-        if record is None or event.isolation_scope != scope or not sees_branch(branch, event.branch):
+        if event.isolation_scope != scope or event.actions.compaction is not None:
             continue
-        summary = summary_of(record)
-        if summary is not None:
-            records.append((position, record, summary))
-    for i, (position, record, summary) in enumerate(records):
-        if any(_replaces(other, record, later=j > i) for j, (_, other, _) in enumerate(records) if j != i):
+        if not sees_branch(branch, event.branch):
             continue
-        excluded = {(event.invocation_id, event.timestamp) for event in record.excluded_events}
-        place = first_covered = -1
-        for at in positions:
-            event = events[at]
-            if at >= position:
-                break
-            if event.timestamp < record.start_timestamp or event.actions.compaction is not None:
-                continue
-            place = at if place < 0 else place
-            if event.timestamp > record.end_timestamp or (event.invocation_id, event.timestamp) in excluded:
-                continue
-            if event.isolation_scope == scope and sees_branch(branch, event.branch):
-                plan.covered.add(at)
-                first_covered = at if first_covered < 0 else first_covered
-        if first_covered >= 0:
-            place = first_covered
-        elif not whole:
+        at = event.timestamp
+        for record in records[bisect_left(ends, at) : bisect_right(starts, at)]:
+            if position < record.position and (event.invocation_id, at) not in record.excluded:
+                plan.covered.add(position)
+                record.first = position if record.first < 0 else record.first
+    for record in sorted(records, key=lambda record: record.position):
+        if record.first < 0 and not whole:
             continue
-        plan.summaries.setdefault(position if place < 0 else place, []).append(summary)
+        place = record.first if record.first >= 0 else _place_of(record, events, positions)
+        plan.summaries.setdefault(place, []).append(record.summary)
     return plan
 
 
-def _replaces(other: EventCompaction, record: EventCompaction, *, later: bool) -> bool:
-    """Whether ``other`` covers all that ``record`` covers and is wider, or the same and later."""
-    if other.start_timestamp > record.start_timestamp or other.end_timestamp < record.end_timestamp:
-        return False
-    same = other.start_timestamp == record.start_timestamp and other.end_timestamp == record.end_timestamp
-    return later if same else True
+class _Record:
+    """A compaction record with its summary; ``first`` is the position of the first event that it covers, or -1."""
+
+    __slots__ = ("end", "excluded", "first", "position", "start", "summary")
+
+    def __init__(self, position: int, record: EventCompaction, summary: Content) -> None:
+        self.position = position
+        self.start = record.start_timestamp
+        self.end = record.end_timestamp
+        self.excluded = {(event.invocation_id, event.timestamp) for event in record.excluded_events}
+        self.summary = summary
+        self.first = -1
+
+
+def _visible_records(events: Sequence[Event], positions: Sequence[int], branch: str, scope: str) -> Iterator[_Record]:
+    for position in positions:
+        event = events[position]
+        record = event.actions.compaction
+        if record is not None and event.isolation_scope == scope and sees_branch(branch, event.branch):
+            summary = summary_of(record)
+            if summary is not None:
+                yield _Record(position, record, summary)
+
+
+def _surviving(records: list[_Record]) -> list[_Record]:
+    """The records without those that a wider one, or a later one of the same span, covers; starts and ends ascend."""
+    kept: list[_Record] = []
+    for record in sorted(records, key=lambda record: (record.start, -record.end, -record.position)):
+        if not kept or record.end > kept[-1].end:
+            kept.append(record)
+    return kept
+
+
+def _place_of(record: _Record, events: Sequence[Event], positions: Sequence[int]) -> int:
+    """Where a summary stands whose events are not loaded: before the first event that is no older than its span."""
+    for position in positions:
+        if position >= record.position:
+            break
+        if events[position].timestamp >= record.start and events[position].actions.compaction is None:
+            return position
+    return record.position
