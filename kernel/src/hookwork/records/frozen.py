@@ -186,6 +186,8 @@ def _freeze_dict(value: Mapping[Any, Any], where: Where, cleaned: list[str]) -> 
                 f"{where_text(where) or 'value'}: JSON keys are text, not {type(key).__name__}", path=where_text(where)
             )
         text = clean(key)
+        if type(text) is not str:  # a StrEnum, say: keys are plain text, as they are once read back
+            text = str.__str__(text)
         if text != key:
             cleaned.append(where_text((where, text)))
             if text in frozen or text in value:
