@@ -24,7 +24,7 @@ from hookwork_testkit import make_context
         ("invocation", InvocationContext),
     ],
 )
-def test_ctx_7_each_kind_is_the_kernels_own_class(kind: Any, expected: type) -> None:
+def test_ctx_7_each_kind_is_the_kernels_own_class(kind: Any, expected: Any) -> None:
     ctx = make_context(kind, agent="helper", branch="a.b", isolation_scope="c1", message="hello", state={"n": 1})
     assert type(ctx) is expected
     assert (ctx.app_name, ctx.user_id, ctx.session_id, ctx.invocation_id) == (
@@ -84,7 +84,7 @@ def test_what_is_given_is_what_the_context_shows() -> None:
 
 def test_a_missing_capability_of_the_kind_says_where_it_is_to_be_had() -> None:
     with pytest.raises(UnsupportedInContext, match="a tool and its callbacks"):
-        make_context("callback").request_confirmation()  # type: ignore[attr-defined]
+        make_context("callback").request_confirmation()
 
 
 STRICT_CASES: list[tuple[str, str, Any]] = [
@@ -122,7 +122,7 @@ def test_ctx_7_strict_contexts_are_real_ones_too() -> None:
 
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(ConfigurationError, match="kind is one of callback, invocation, readonly, tool"):
-        make_context("node")  # type: ignore[call-overload]
+        make_context("node")
     with pytest.raises(ConfigurationError, match="'sessions' is no capability"):
         make_context(strict=True, allow=["sessions"])
     with pytest.raises(TypeError, match="sate"):

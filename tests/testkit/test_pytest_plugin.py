@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
+from hookwork.agent import Agent
+from hookwork.context import InvocationContext
 from hookwork.platform import new_uuid, now, timestamp
+from hookwork.plugins.plugin import Plugin
+from hookwork.records.content import Part, text_content
+from hookwork.records.event import Event
 from hookwork_testkit import ScriptedModel
 from hookwork_testkit.pytest_plugin import CountedIds, FixedTime
 
@@ -100,3 +107,29 @@ def test_plat_nothing_of_a_fixture_is_left_over() -> None:
 def test_the_scripted_model_fixture_has_an_empty_script(scripted_model: ScriptedModel) -> None:
     assert isinstance(scripted_model, ScriptedModel)
     assert scripted_model.requests == []
+
+
+async def test_ext_7_runner_factory_runs_in_memory_and_without_settings(
+    runner_factory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        await ctx.artifacts.save("note.txt", Part(text="kept"))
+        yield Event(content=text_content(f"{await ctx.artifacts.list()} {await ctx.search_memory('x')}"))
+
+    monkeypatch.setenv("HOOKWORK_SESSIONS", "nobody-takes-this://x")
+    async with runner_factory(Agent(name="helper", body=body)) as runner:
+        assert await runner.ask("go") == "['note.txt'] []"
+        assert runner.plugins == ()
+
+
+def test_runner_factory_takes_every_option_of_a_runner(runner_factory: Any) -> None:
+    class Mute(Plugin):
+        pass
+
+    async def silent(ctx: InvocationContext) -> AsyncIterator[Event]:
+        return
+        yield
+
+    plugin = Mute()
+    runner = runner_factory(Agent(name="helper", body=silent), plugins=[plugin], app_name="other")
+    assert (runner.plugins, runner.app_name) == ((plugin,), "other")

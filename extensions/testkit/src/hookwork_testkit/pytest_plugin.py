@@ -135,7 +135,12 @@ def runner_factory() -> Callable[..., Runner]:
         from hookwork.runner import Runner
         from hookwork.settings import NO_SETTINGS
 
-        in_memory = {"sessions": "memory:", "artifacts": "memory:", "memory": "memory:", "settings": NO_SETTINGS}
+        in_memory: dict[str, Any] = {
+            "sessions": "memory:",
+            "artifacts": "memory:",
+            "memory": "memory:",
+            "settings": NO_SETTINGS,
+        }
         return Runner(agent_or_app, **(in_memory | options))
 
     return build
