@@ -371,9 +371,19 @@ class Activation:
                     self._finish_stage(stage)
                     return
             if not inv.ended:
-                async with aclosing(self._body(resuming)) as events:
-                    async for event in events:
-                        yield event
+                ctx = self._body_context(resuming)
+                try:
+                    async with aclosing(target.body(ctx)) as events:  # type: ignore[type-var]
+                        async for event in events:
+                            yield event if event.partial and event.node_info is not None else self._own(event, ctx)
+                except Pause:
+                    self._paused = True
+                except BaseExceptionGroup as group:
+                    if not _only_pauses(group):
+                        raise
+                    self._paused = True
+                finally:
+                    ctx.close()
             if not inv.ended:
                 standing = self._settle_status(resuming)
                 async for event in self._after(resuming, standing):
@@ -397,40 +407,28 @@ class Activation:
         if stage is not None:
             stage.outcome = StageOutcome(AgentOutcome(self.status, self._final, self.open_calls))
 
-    async def _body(self, resuming: bool) -> AsyncGenerator[Event, None]:
-        inv, target = self._inv, self.target
-        buffer = DeltaBuffer()
-        ctx = InvocationContext(
+    def _body_context(self, resuming: bool) -> InvocationContext:
+        inv = self._inv
+        return InvocationContext(
             inv,
-            target,
+            self.target,
             self.branch,
             self.isolation_scope,
             self.path,
-            buffer=buffer,
+            buffer=DeltaBuffer(),
             place=f"agent/{inv.user_messages}",
             resuming=resuming,
             activation=self,
             input=self.input,
         )
-        try:
-            async with aclosing(target.body(ctx)) as events:  # type: ignore[type-var]
-                async for event in events:
-                    if event.partial:
-                        yield event if event.node_info is not None else self._completed(event)
-                        continue
-                    event = self._completed(event)
-                    self._note(event)
-                    if buffer.artifacts:
-                        inv.attach(event, buffer)
-                    yield event
-        except Pause:
-            self._paused = True
-        except BaseExceptionGroup as group:
-            if not _only_pauses(group):
-                raise
-            self._paused = True
-        finally:
-            buffer.closed = True
+
+    def _own(self, event: Event, ctx: InvocationContext) -> Event:
+        """An event of the body on its way out: completed, noted, with the artifacts the body saved."""
+        event = self._completed(event)
+        if not event.partial:
+            self._note(event)
+            ctx.hand_over_writes(event)
+        return event
 
     def _completed(self, event: Event) -> Event:
         """An event with everything set that its body left unset (core AGT-17)."""

@@ -527,6 +527,16 @@ class InvocationContext(CallbackContext):
         """The live state; read-only here: yield an event with a delta to write."""
         return State(self._inv.live, None)
 
+    def hand_over_writes(self, event: Event) -> None:
+        """Let an event of this body carry away what the body saved."""
+        if self._buffer is not None and self._buffer.artifacts:
+            self._inv.attach(event, self._buffer)
+
+    def close(self) -> None:
+        """The body is over: later writes raise."""
+        if self._buffer is not None:
+            self._buffer.closed = True
+
     @property
     def view(self) -> View:
         """What stored events say about this activation (activations ACT-40)."""

@@ -136,10 +136,23 @@ async def perform(chain: Chain, hook: str, describe: Callable[[Callable[[], Awai
         call, name = chain[depth]
 
         async def ask() -> Any:
+            beneath = level(depth + 1)
+            passed: BaseException | None = None
+
+            async def further() -> Any:
+                nonlocal passed
+                try:
+                    return await beneath()
+                except Exception as error:
+                    passed = error
+                    raise
+
             try:
-                result = await call(describe(level(depth + 1)))
+                result = await call(describe(further))
             except Exception as error:
-                error.add_note(f"raised by plugin {name!r} in {hook!r}")
+                # What only passed through on its way up from the effect was not raised by this plugin.
+                if error is not passed:
+                    error.add_note(f"raised by plugin {name!r} in {hook!r}")
                 raise
             if result is None:
                 raise PluginError(f"plugin {name!r}: {hook!r} returned None; return the effect's result")

@@ -76,20 +76,40 @@ _COUNTS = tuple(name for name in UsageCount.__struct_fields__ if name != "calls"
 
 
 class Usage:
-    """Token usage of a run: ``total``, ``by_agent[name]``, ``by_model[name]``."""
+    """Token usage of a run: ``total``, ``by_agent[name]``, ``by_model[name]``. Summed when it is asked for."""
 
-    __slots__ = ("by_agent", "by_model", "total")
+    __slots__ = ("_entries",)
 
     def __init__(self) -> None:
-        self.total = UsageCount()
-        self.by_agent: dict[str, UsageCount] = {}
-        self.by_model: dict[str, UsageCount] = {}
+        self._entries: list[tuple[str, str, UsageMetadata | None]] = []
 
     def add(self, agent: str, model: str, usage: UsageMetadata | None) -> None:
         """Count one model call of an agent."""
-        self.total.add(usage)
-        self.by_agent.setdefault(agent, UsageCount()).add(usage)
-        self.by_model.setdefault(model, UsageCount()).add(usage)
+        self._entries.append((agent, model, usage))
+
+    @property
+    def total(self) -> UsageCount:
+        """All model calls of the run."""
+        total = UsageCount()
+        for _, _, usage in self._entries:
+            total.add(usage)
+        return total
+
+    @property
+    def by_agent(self) -> dict[str, UsageCount]:
+        """Agent name → its model calls."""
+        return self._by(0)
+
+    @property
+    def by_model(self) -> dict[str, UsageCount]:
+        """Model name → the calls it answered."""
+        return self._by(1)
+
+    def _by(self, position: int) -> dict[str, UsageCount]:
+        counts: dict[str, UsageCount] = {}
+        for entry in self._entries:
+            counts.setdefault(entry[position], UsageCount()).add(entry[2])
+        return counts
 
     def __repr__(self) -> str:
         return f"Usage(total={self.total!r})"

@@ -115,7 +115,8 @@ async def _as_coroutine(task: Callable[[], Awaitable[None]]) -> None:
 async def run_tasks(tasks: Sequence[Callable[[], Coroutine[Any, Any, None]]]) -> None:
     """Run every task exactly once and return when all are done, even if a custom runner returned earlier.
 
-    Tasks catch their own errors. The default starts them in list order, concurrently (PLAT-3, PLAT-7).
+    Tasks catch their own errors. The default starts them in list order, concurrently (PLAT-3, PLAT-7). A custom runner
+    that never starts a task makes this wait for ever (PLAT-5).
     """
     if not tasks:
         return
@@ -125,16 +126,23 @@ async def run_tasks(tasks: Sequence[Callable[[], Coroutine[Any, Any, None]]]) ->
         return
     left = len(tasks)
     all_done = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def count_down() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            all_done.set()
 
     def counted(task: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         async def run() -> None:
-            nonlocal left
             try:
                 await task()
             finally:
-                left -= 1
-                if left == 0:
-                    all_done.set()
+                if asyncio.get_running_loop() is loop:
+                    count_down()
+                else:  # the runner uses a loop of another thread
+                    loop.call_soon_threadsafe(count_down)
 
         return run
 

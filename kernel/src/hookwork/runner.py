@@ -12,12 +12,13 @@ from hookwork.app import App, check_app_name
 from hookwork.context import EphemeralScope
 from hookwork.errors import ConfigurationError, RunPaused, RunStateError, ValidationError
 from hookwork.invocation import RunConfig, Setup
+from hookwork.lifecycle import RunCore
 from hookwork.platform import new_uuid
 from hookwork.plugins.dispatch import Hooks
 from hookwork.policy import check_policy
 from hookwork.records.content import Content, Part, user_content
 from hookwork.records.event import Event, frozen_delta
-from hookwork.run import Run, RunCore, RunOutcome, check_message
+from hookwork.run import Run, RunOutcome, check_message
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -191,7 +192,6 @@ class Runner:
             ephemeral=EphemeralScope(ephemeral),
             yield_user_message=yield_user_message,
         )
-        self._live.add(core)
         return Run(core)
 
     async def ask(self, message: str | Content | Iterable[Part] | None = None, **arguments: Any) -> str:
@@ -260,6 +260,10 @@ class Runner:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def remember(self, core: RunCore) -> None:
+        """A run began."""
+        self._live.add(core)
 
     def forget(self, core: RunCore) -> None:
         """A run is over."""

@@ -112,21 +112,31 @@ async def leave_all(
     """Leave the around hooks in reverse; what is to be raised afterwards, the stage's own error first (ARD-12, -13)."""
     for manager, name in reversed(entered):
         details = (type(error), error, error.__traceback__) if error is not None else (None, None, None)
+        limit = asyncio.timeout(timeout if isinstance(error, asyncio.CancelledError) else None)
         try:
-            async with asyncio.timeout(timeout if isinstance(error, asyncio.CancelledError) else None):
+            async with limit:
                 await manager.__aexit__(*details)
-        except TimeoutError:
-            logger.warning("plugin %r did not leave around_%s within %s s; abandoned", name, stage.kind, timeout)
         except BaseException as raised:  # noqa: BLE001 - joined with, or becomes, the stage's error
             if raised is error:
+                continue
+            if limit.expired():
+                logger.warning("plugin %r did not leave around_%s within %s s; abandoned", name, stage.kind, timeout)
                 continue
             raised.add_note(f"raised by plugin {name!r} on leaving around_{stage.kind}")
             if error is None:
                 error = raised
                 stage.outcome = StageOutcome(error=raised, source=name)
+            elif _cancelled_now(raised) and not isinstance(error, asyncio.CancelledError):
+                # The task itself is being cancelled meanwhile; that must not get lost behind the stage's error.
+                error = raised
             else:
                 error.add_note(f"plugin {name!r} also raised on leaving around_{stage.kind}: {raised!r}")
     return error
+
+
+def _cancelled_now(error: BaseException) -> bool:
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 async def around_stream(
@@ -149,6 +159,8 @@ async def around_stream(
         stage.outcome = StageOutcome(error=error)
     raised_last = await leave_all(entered, stage, error)
     if closing:
+        for note in getattr(error, "__notes__", ()):
+            logger.warning("around_%s, closed early: %s", stage.kind, note)
         return
     if raised_last is not None:
         raise raised_last
@@ -174,12 +186,10 @@ async def around_call(
         error = raised
         if stage.outcome is None or stage.outcome.error is None:
             stage.outcome = StageOutcome(error=raised)
-    left = await leave_all(
-        entered, stage, error if error is not None else _stage_error(stage), timeout=LEAVE_TIMEOUT if own_task else None
-    )
-    if error is not None:
-        raise error
-    if left is not None and left is not _stage_error(stage):
+    thrown = error if error is not None else _stage_error(stage)
+    left = await leave_all(entered, stage, thrown, timeout=LEAVE_TIMEOUT if own_task else None)
+    # An error that the body answered (a tool's) was thrown in for the managers to see; it is not raised again here.
+    if left is not None and (error is not None or left is not thrown):
         raise left
     return result  # type: ignore[no-any-return]
 

@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hookwork.context import CallbackContext, ToolContext
 from hookwork.errors import ConfigurationError, HookworkError, IncompleteModelStream
@@ -32,23 +32,35 @@ logger = logging.getLogger("hookwork.flow")
 #: Thought-only model turns in a row after which the loop gives up (core FLOW-2).
 MAX_THOUGHT_TURNS = 3
 
-_RESPONSE_FIELDS = tuple(name for name in ModelResponse.__struct_fields__ if name not in ("content", "extra"))
-_PLAIN_FIELDS = frozenset({"partial", "turn_complete", "finish_reason", "usage_metadata", "model_version"})
-
 
 async def run_flow(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
-    """One agent call: what was left unfinished first, then steps until the model has answered (FLOW-1)."""
+    """One agent call: what was left unfinished first, then steps until the model has answered (FLOW-1).
+
+    A step is one model call and the batch of tools it asks for (FLOW-10). The steps are not a generator of their own:
+    a layer costs more than what it would tidy up.
+    """
     flow = Flow(agent, ctx)
     if ctx.resuming:
-        async with aclosing(flow.resume()) as events:
+        async with aclosing(resume_batch(flow)) as events:
             async for event in events:
                 yield event
-        if flow.over:
-            return
     while not flow.over and not ctx.ended:
-        async with aclosing(flow.step()) as events:
-            async for event in events:
-                yield event
+        stage = await flow.begin_step()
+        if stage is None:
+            return
+        async with aclosing(stage.responses()) as responses:
+            async for response in responses:
+                if not response.partial:
+                    flow.final = response
+                elif response.content is not None or response.error_code or response.interrupted:
+                    yield flow.partial_event(response)
+        event, calls = flow.model_event(stage)
+        yield event
+        flow.request_buffer.closed = True
+        if calls and not ctx.ended:
+            async with aclosing(Batch(flow, event, calls).run()) as events:
+                async for event in events:
+                    yield event
 
 
 class Flow:
@@ -58,6 +70,8 @@ class Flow:
         "_resolved_tools",
         "agent",
         "ctx",
+        "event_id",
+        "final",
         "inv",
         "over",
         "path_info",
@@ -87,6 +101,8 @@ class Flow:
         self.stamp_info = NodeInfo(path=ctx.path, status="completed")
         self.request_buffer = DeltaBuffer()
         self.stage_context: CallbackContext = ctx
+        self.event_id = ""
+        self.final: ModelResponse | None = None
 
     # --- the request --------------------------------------------------------------------------------------------------
 
@@ -157,12 +173,11 @@ class Flow:
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
-    async def step(self) -> AsyncGenerator[Event, None]:
-        """One model call and the tools it asks for (FLOW-10)."""
+    async def begin_step(self) -> ModelStage | None:
+        """Build the request of the next model call; None when a stage ended the invocation."""
         inv, ctx = self.inv, self.ctx
         model = self.prepared.require_model()
-        buffer = self.request_buffer = DeltaBuffer()
-        turn = self.turn + 1
+        self.request_buffer = buffer = DeltaBuffer()
         self.stage_context = callback = CallbackContext(
             inv,
             self.agent,
@@ -170,73 +185,68 @@ class Flow:
             ctx.isolation_scope,
             ctx.path,
             buffer=buffer,
-            place=f"model/{turn}",
+            place=f"model/{self.turn + 1}",
             resuming=ctx.resuming,
         )
         request = await self.build_request()
         if inv.ended:
-            return
+            return None
         self.table = request.tools
-        stage = ModelStage(self.agent, model, request, callback, stream=inv.config.streaming_mode == "sse")
-        event_id = new_uuid()
-        final: ModelResponse | None = None
-        async with aclosing(stage.responses()) as responses:  # type: ignore[type-var]
-            async for response in responses:
-                if response.partial:
-                    if response.content is not None or response.error_code or response.interrupted:
-                        yield self._partial(response, event_id)
-                else:
-                    final = response
-        if final is None:
-            raise IncompleteModelStream(
-                f"model {model.name!r} of agent {self.agent.name!r} ended its stream without a final response; nothing "
-                "of this turn was stored",
-                provider=model.capabilities.provider,
-                model=model.name,
-            )
-        if stage.used_model or final.usage_metadata is not None:
-            inv.usage.add(self.agent.name, final.model_version or request.model or model.name, final.usage_metadata)
-        async with aclosing(self._answered(final, event_id, buffer)) as events:
-            async for event in events:
-                yield event
+        self.event_id = new_uuid()
+        self.final = None
+        return ModelStage(self.agent, model, request, callback, stream=inv.config.streaming_mode == "sse")
 
-    def _partial(self, response: ModelResponse, event_id: str) -> Event:
-        ctx = self.ctx
-        return Event(
-            id=event_id,
-            timestamp=timestamp(),
-            invocation_id=self.inv.invocation_id,
-            author=self.agent.name,
-            actions=NO_ACTIONS,
-            content=response.content,
-            partial=True,
-            branch=ctx.branch,
-            isolation_scope=ctx.isolation_scope,
-            node_info=self.path_info,
-            **_more(response),
+    def partial_event(self, response: ModelResponse) -> Event:
+        """A piece of the answer, under the id of the event that will hold the whole (STR-2)."""
+        return event_of(
+            response,
+            self.event_id,
+            self.inv.invocation_id,
+            self.agent.name,
+            self.ctx.branch,
+            self.ctx.isolation_scope,
+            self.path_info,
         )
 
-    async def _answered(
-        self, response: ModelResponse, event_id: str, buffer: DeltaBuffer
-    ) -> AsyncGenerator[Event, None]:
-        """The model event, then the batch it asks for."""
+    def model_event(self, stage: ModelStage) -> tuple[Event, Sequence[FunctionCall]]:
+        """The model turn as an event, and the calls to carry out (FLOW-11).
+
+        Raises:
+            IncompleteModelStream: the stream ended without its final response (FLOW-3).
+        """
+        response, inv, ctx = self.final, self.inv, self.ctx
+        if response is None:
+            raise IncompleteModelStream(
+                f"model {stage.model.name!r} of agent {self.agent.name!r} ended its stream without a final response; "
+                "nothing of this turn was stored",
+                provider=stage.model.capabilities.provider,
+                model=stage.model.name,
+            )
+        usage = response.usage_metadata
+        if stage.used_model or usage is not None:
+            name = response.model_version or stage.request.model or stage.model.name
+            inv.usage.add(self.agent.name, name, usage)
         content = response.content
-        calls: list[FunctionCall] = content.function_calls if content is not None and not response.error_code else []
-        response = self._limit_thoughts(response, bool(calls))
-        ends = not calls and not self._is_thought_only(response)
-        event = self._model_event(response, event_id, calls, ends)
-        self.inv.attach(event, buffer)
+        calls = content.function_calls if content is not None and not response.error_code else []
+        if not calls:
+            response = self._limit_thoughts(response)
+            self.over = not self._is_thought_only(response)
+        else:
+            self.thought_turns = 0
+        event = event_of(
+            response,
+            self.event_id,
+            inv.invocation_id,
+            self.agent.name,
+            ctx.branch,
+            ctx.isolation_scope,
+            self.stamp_info if self.over else self.path_info,
+            actions=self._output_actions(response) if self.over and self.agent.output_key is not None else NO_ACTIONS,
+            long_running=self._long_running(calls) if calls else (),
+        )
         if is_model_turn(event):
             self.turn += 1
-        yield event
-        buffer.closed = True
-        if ends:
-            self.over = True
-        if not calls or self.inv.ended:
-            return
-        async with aclosing(Batch(self, event, calls).run()) as events:
-            async for later in events:
-                yield later
+        return inv.attach(event, self.request_buffer), calls
 
     def _is_thought_only(self, response: ModelResponse) -> bool:
         content = response.content
@@ -247,9 +257,9 @@ class Flow:
             and all(part.thought for part in content.parts)
         )
 
-    def _limit_thoughts(self, response: ModelResponse, has_calls: bool) -> ModelResponse:
+    def _limit_thoughts(self, response: ModelResponse) -> ModelResponse:
         """The third thought-only turn in a row becomes an error event (FLOW-2)."""
-        if has_calls or not self._is_thought_only(response):
+        if not self._is_thought_only(response):
             self.thought_turns = 0
             return response
         self.thought_turns += 1
@@ -260,41 +270,22 @@ class Flow:
             error_message=f"the model only thought, {self.thought_turns} turns in a row, and answered nothing",
         )
 
-    def _model_event(self, response: ModelResponse, event_id: str, calls: Sequence[FunctionCall], ends: bool) -> Event:
-        ctx = self.ctx
-        long_running = tuple(
-            call.id or ""
-            for call in calls
-            if (tool := self.table.get(call.name or "")) is not None and tool.is_long_running
-        )
-        actions = NO_ACTIONS
-        key = self.agent.output_key
-        if key is not None and ends and not response.error_code:
-            text = response.text
-            if any(
-                part.text is not None and not part.thought
-                for part in (response.content.parts if response.content else ())
-            ):
-                actions = EventActions(state_delta={key: text})
-        return Event(
-            id=event_id,
-            timestamp=timestamp(),
-            invocation_id=self.inv.invocation_id,
-            author=self.agent.name,
-            actions=actions,
-            content=response.content,
-            branch=ctx.branch,
-            isolation_scope=ctx.isolation_scope,
-            long_running_tool_ids=long_running,
-            node_info=self.stamp_info if ends else self.path_info,
-            **_more(response),
-        )
+    def _output_actions(self, response: ModelResponse) -> EventActions:
+        """``output_key`` gets the final text; an error or a turn without text leaves it as it is (LLM-10)."""
+        content = response.content
+        if response.error_code or content is None:
+            return NO_ACTIONS
+        if not any(part.text is not None and not part.thought for part in content.parts):
+            return NO_ACTIONS
+        return EventActions(state_delta={self.agent.output_key or "": content.text})
 
-    async def resume(self) -> AsyncGenerator[Event, None]:
-        """The batch that an entry of a known activation begins with (ACT-20)."""
-        async with aclosing(resume_batch(self)) as events:
-            async for event in events:
-                yield event
+    def _long_running(self, calls: Sequence[FunctionCall]) -> tuple[str, ...]:
+        found = []
+        for call in calls:
+            tool = self.table.get(call.name or "")
+            if tool is not None and tool.is_long_running:
+                found.append(call.id or "")
+        return tuple(found)
 
     def transfer_to(self, name: str) -> None:
         """A hand-over was decided: check the target and end the body; the kernel goes on there (TRF-4)."""
@@ -306,8 +297,45 @@ class Flow:
         self.over = True
 
 
-def _more(response: ModelResponse) -> dict[str, Any]:
-    """The response's further fields that are set, for its event."""
-    return {
-        name: value for name in _RESPONSE_FIELDS if (value := getattr(response, name)) is not None and name != "partial"
-    }
+def event_of(
+    response: ModelResponse,
+    event_id: str,
+    invocation_id: str,
+    author: str,
+    branch: str,
+    isolation_scope: str,
+    info: NodeInfo,
+    *,
+    actions: EventActions = NO_ACTIONS,
+    long_running: tuple[str, ...] = (),
+) -> Event:
+    """A response as an event; the fields are spelled out because this runs once per streamed piece."""
+    return Event(
+        content=response.content,
+        partial=response.partial,
+        turn_complete=response.turn_complete,
+        interrupted=response.interrupted,
+        finish_reason=response.finish_reason,
+        error_code=response.error_code,
+        error_message=response.error_message,
+        usage_metadata=response.usage_metadata,
+        citation_metadata=response.citation_metadata,
+        grounding_metadata=response.grounding_metadata,
+        avg_logprobs=response.avg_logprobs,
+        logprobs_result=response.logprobs_result,
+        input_transcription=response.input_transcription,
+        output_transcription=response.output_transcription,
+        session_resumption_handle=response.session_resumption_handle,
+        model_version=response.model_version,
+        custom_metadata=response.custom_metadata,
+        extra=response.extra,
+        id=event_id,
+        timestamp=timestamp(),
+        invocation_id=invocation_id,
+        author=author,
+        actions=actions,
+        branch=branch,
+        isolation_scope=isolation_scope,
+        long_running_tool_ids=long_running,
+        node_info=info,
+    )

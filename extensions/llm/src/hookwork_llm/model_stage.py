@@ -156,10 +156,15 @@ class ModelStage:
                 return
         has_after = bool(hooks.after_model or agent.after_model)
         final: ModelResponse | None = None
-        async with aclosing(self._effect()) as source:
+        inv.count_llm_call()
+        ids = CallIds()
+        effect = self._performed() if hooks.perform_model else self.model.generate(request, stream=self.stream)
+        async with aclosing(effect) as source:  # type: ignore[type-var]
             while True:
                 try:
                     response = await anext(source)
+                    if response.content is not None:
+                        response = ids.apply(response)
                 except StopAsyncIteration:
                     break
                 except Exception as error:
@@ -225,19 +230,6 @@ class ModelStage:
 
     # --- the effect ---------------------------------------------------------------------------------------------------
 
-    def _effect(self) -> AsyncGenerator[ModelResponse, None]:
-        self.ctx._inv.count_llm_call()
-        if self.ctx._inv.hooks.perform_model:
-            return self._performed()
-        return self._called(self.request)
-
-    async def _called(self, request: ModelRequest) -> AsyncGenerator[ModelResponse, None]:
-        """The model itself, its call ids filled in."""
-        ids = CallIds()
-        async with aclosing(self.model.generate(request, stream=self.stream)) as stream:  # type: ignore[type-var]
-            async for response in stream:
-                yield ids.apply(response) if response.content is not None else response
-
     async def _performed(self) -> AsyncGenerator[ModelResponse, None]:
         """The model through the effect hook: partials come by ``call.emit``, the final one is its result (EFF-4)."""
         from hookwork.records.codec import dump
@@ -246,8 +238,10 @@ class ModelStage:
 
         async def default() -> ModelResponse:
             final: ModelResponse | None = None
-            async with aclosing(self._called(self.request)) as stream:
+            ids = CallIds()
+            async with aclosing(self.model.generate(self.request, stream=self.stream)) as stream:  # type: ignore[type-var]
                 async for response in stream:
+                    response = ids.apply(response)
                     if response.partial:
                         partials.put_nowait(response)
                     else:
@@ -283,7 +277,7 @@ class ModelStage:
         try:
             while (partial := await partials.get()) is not None:
                 yield partial
-            yield CallIds().apply(await task)
+            yield await task
         finally:
             if not task.done():
                 task.cancel()

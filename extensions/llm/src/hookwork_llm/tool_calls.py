@@ -23,13 +23,13 @@ from hookwork.errors import (
     ToolResultError,
     ValidationError,
 )
+from hookwork.lifecycle import inside_run
 from hookwork.merge import MergePoint
 from hookwork.node import Pause
 from hookwork.plugins.dispatch import first, first_callback
 from hookwork.records.content import FunctionCall, FunctionResponse
 from hookwork.records.event import Event, ToolConfirmation
 from hookwork.records.frozen import thaw
-from hookwork.run import inside_run
 from hookwork.stages import Stage, StageOutcome, around_call
 from hookwork.state import DeltaBuffer
 from hookwork.tool import (

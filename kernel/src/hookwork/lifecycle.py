@@ -1,0 +1,610 @@
+"""The life of one run, from taking its session to after_run (core §3.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import logging
+import weakref
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from hookwork.activation import COMPLETED, Activation
+from hookwork.context import EphemeralScope, InvocationContext
+from hookwork.effects import WriteResult, perform
+from hookwork.entry import Entry, decide
+from hookwork.errors import LimitExceeded, NothingToResume, SessionNotFoundError
+from hookwork.invocation import Invocation, RunConfig
+from hookwork.node import Standing
+from hookwork.platform import new_uuid, timestamp
+from hookwork.plugins.dispatch import first, notify
+from hookwork.policy import locks_of
+from hookwork.records.content import Content, FunctionResponse, Part
+from hookwork.records.event import NO_ACTIONS, Event, EventActions, NodeInfo
+from hookwork.records.session import Session
+from hookwork.run import RunOutcome
+from hookwork.stages import Stage, StageOutcome, stage_stream
+from hookwork.state import Settled
+from hookwork.telemetry import active_tracer
+
+if TYPE_CHECKING:
+    from hookwork.run import Run
+    from hookwork.runner import Runner
+
+logger = logging.getLogger("hookwork.runner")
+
+#: The runs that the current task works for, outermost first; set in tasks that the kit starts itself.
+_inside: contextvars.ContextVar[tuple[RunCore, ...]] = contextvars.ContextVar("hookwork_inside", default=())
+
+
+@contextlib.contextmanager
+def inside_run(core: RunCore | None) -> Iterator[None]:
+    """Mark the current task as working for a run; for tasks that the kit starts (core POL-5, HND-4)."""
+    if core is None:
+        yield
+        return
+    token = _inside.set((*_inside.get(), core))
+    try:
+        yield
+    finally:
+        _inside.reset(token)
+
+
+class RunCore:
+    """What a run's generator works on. It does not know its handle, so a dropped handle is finalised at once (HND-3)."""
+
+    __slots__ = (
+        "__weakref__",
+        "config",
+        "driver",
+        "entry",
+        "ephemeral",
+        "final",
+        "handle",
+        "inv",
+        "invocation_id",
+        "message",
+        "outcome",
+        "over",
+        "rerun",
+        "runner",
+        "session",
+        "session_id",
+        "spans",
+        "started",
+        "state_delta",
+        "stop_reason",
+        "stop_sent",
+        "user_id",
+        "waiters",
+        "yield_user_message",
+    )
+
+    def __init__(
+        self,
+        runner: Runner,
+        *,
+        user_id: str,
+        session_id: str,
+        message: Content | None,
+        invocation_id: str | None,
+        rerun: frozenset[str],
+        state_delta: Mapping[str, Any] | None,
+        config: RunConfig,
+        ephemeral: EphemeralScope,
+        yield_user_message: bool,
+    ) -> None:
+        self.runner = runner
+        self.user_id = user_id
+        self.session_id = session_id
+        self.message = message
+        self.invocation_id = invocation_id
+        self.rerun = rerun
+        self.state_delta = state_delta
+        self.config = config
+        self.ephemeral = ephemeral
+        self.yield_user_message = yield_user_message
+        self.handle: weakref.ref[Run] | None = None
+        self.driver: asyncio.Task[Any] | None = None
+        self.started = False
+        self.over = False
+        self.waiters: list[asyncio.Future[None]] = []
+        self.stop_reason = ""
+        self.stop_sent = False
+        self.outcome: RunOutcome | None = None
+        self.inv: Invocation | None = None
+        self.session: Session | None = None
+        self.entry: Entry | None = None
+        self.final: Event | None = None
+        self.spans: list[Any] = []
+
+    # --- what the session policy asks (core POL-5) --------------------------------------------------------------------
+
+    def _generator(self) -> AsyncGenerator[Event, None] | None:
+        handle = self.handle() if self.handle is not None else None
+        return handle._events if handle is not None else None
+
+    def is_running(self) -> bool:
+        """Whether the run's own code is being driven right now (not suspended at an event)."""
+        generator = self._generator()
+        return generator is not None and generator.ag_running
+
+    def runs_inside_caller(self) -> bool:
+        """Whether the current task works for this run."""
+        return self in _inside.get() or (self.is_running() and self.driver is asyncio.current_task())
+
+    def left_by_caller(self) -> bool:
+        """Whether the run is suspended at an event and its last consumer is the current task."""
+        return (
+            not self.over
+            and self.started
+            and not self.is_running()
+            and self.driver is asyncio.current_task()
+        )
+
+    async def wait_finished(self) -> None:
+        """Until the run is over, after_run included."""
+        if not self.over:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.waiters.append(waiter)
+            await waiter
+
+    def _finish(self) -> None:
+        self.over = True
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self.waiters.clear()
+
+    async def close(self) -> None:
+        """End a suspended run from outside its handle."""
+        generator = self._generator()
+        if generator is not None and not generator.ag_running:
+            await generator.aclose()
+        else:
+            await self.wait_finished()
+
+    async def stop(self, reason: str = "stopped") -> None:
+        """See `Run.stop`."""
+        if self.over:
+            return
+        if self.runs_inside_caller():
+            raise RuntimeError("run.stop() was called from inside the run; use ctx.end_invocation() there")
+        self.stop_reason = self.stop_reason or reason
+        generator = self._generator()
+        if not self.started:
+            self.outcome = RunOutcome("closed", reason=self.stop_reason)
+            self._finish()
+            return
+        if generator is not None and not generator.ag_running:
+            await generator.aclose()
+            return
+        if not self.stop_sent and self.driver is not None:
+            self.stop_sent = True
+            self.driver.cancel()
+        await self.wait_finished()
+
+    # --- the life of the run ------------------------------------------------------------------------------------------
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """The whole run, from taking the session to after_run (core §3.1)."""
+        runner = self.runner
+        self.driver = asyncio.current_task()
+        runner.remember(self)
+        key = (runner.app_name, self.user_id, self.session_id)
+        locks = None
+        try:
+            await runner.open()
+            locks = locks_of(runner.sessions)
+            await locks.acquire(key, self, runner.session_policy)
+            inv = await self._begin()
+            stage = Stage("run")
+            leaving: BaseException | None = None
+            chain = inv.hooks.around_run
+            ctx = self._run_context(inv)
+            stream = (
+                self._body(inv, ctx, stage)
+                if not chain
+                else stage_stream(chain, (ctx,), stage, lambda: self._body(inv, ctx, stage))
+            )
+            try:
+                async with aclosing(stream) as events:  # type: ignore[type-var]
+                    async for event in events:
+                        yield event
+                        self.driver = asyncio.current_task()
+            except BaseException as error:  # noqa: BLE001 - every way out ends in after_run, then goes on
+                leaving = error
+            await self._end(inv, ctx, leaving)
+            if leaving is not None and not isinstance(leaving, GeneratorExit):
+                raise leaving
+        except asyncio.CancelledError:
+            if self.outcome is None:
+                self.outcome = RunOutcome("closed", reason=self.stop_reason or "cancelled")
+            task = asyncio.current_task()
+            if not self.stop_sent or (task is not None and task.uncancel() > 0):
+                raise
+        except Exception as error:
+            if self.outcome is None:  # it met no hook: the run's context was never built (RUN-23)
+                self.outcome = RunOutcome("failed", error=error)
+            raise
+        finally:
+            if locks is not None:
+                locks.release(key, self)
+            if self.outcome is None:
+                self.outcome = RunOutcome("closed", reason=self.stop_reason or "left")
+            if self.inv is not None:
+                self.inv.run = None  # no cycle is left: reference counting frees the run
+            self._finish()
+            runner.forget(self)
+
+    async def _begin(self) -> Invocation:
+        """Session, entry and invocation context (RUN-10 … RUN-13)."""
+        runner = self.runner
+        session = self.session = await self._open_session()
+        entry = self._decide(session, self.message)
+        inv = Invocation(
+            app_name=runner.app_name,
+            user_id=self.user_id,
+            session=session,
+            invocation_id=entry.invocation_id,
+            sessions=runner.sessions,
+            artifacts=runner.artifacts,
+            memory=runner.memory,
+            hooks=runner.hooks,
+            config=self.config,
+            ephemeral=self.ephemeral,
+            user_content=self.message,
+            setup=runner.setup,
+            known=entry.known,
+            rerun=self.rerun,
+            tracer=active_tracer(),
+            run=self,
+        )
+        self.inv = inv
+        self._take(inv, entry)
+        return inv
+
+    def _take(self, inv: Invocation, entry: Entry) -> None:
+        self.entry = entry
+        self.invocation_id = inv.invocation_id = entry.invocation_id
+        inv.known = entry.known
+        if entry.known:
+            events = inv.session.live_events
+            inv.user_messages = 1 + sum(
+                1 for event in events if event.author == "user" and event.invocation_id == entry.invocation_id
+            )
+
+    def _decide(self, session: Session, message: Content | None) -> Entry:
+        runner = self.runner
+        entry = decide(
+            session,
+            runner.tree,
+            message,
+            invocation_id=self.invocation_id,
+            rerun=self.rerun,
+            routing=runner.routing,
+        )
+        if entry.agent is runner.tree.root:
+            entry.agent.check_root()
+        return entry
+
+    async def _open_session(self) -> Session:
+        runner = self.runner
+        try:
+            return await runner.sessions.get_session(
+                app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
+            )
+        except SessionNotFoundError:
+            if not runner.auto_create_session:
+                raise
+        return await runner.sessions.create_session(
+            app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
+        )
+
+    def _run_context(self, inv: Invocation) -> InvocationContext:
+        assert self.entry is not None
+        return InvocationContext(inv, self.entry.agent, place=f"run/{inv.user_messages}")
+
+    async def _body(self, inv: Invocation, ctx: InvocationContext, stage: Stage) -> AsyncGenerator[Event, None]:
+        """What lies inside ``around_run``; sets outcome and stage outcome, however it is left."""
+        try:
+            for event in await self._take_message(inv, ctx):
+                if self.yield_user_message:
+                    yield event
+            assert self.entry is not None
+            answer = await first(inv.hooks.before_run, "before_run", ctx) if inv.hooks.before_run else None
+            if answer is not None:
+                info = NodeInfo(path=self.entry.path, status=COMPLETED)
+                event = self._answer_event(inv, answer[0], info)
+                yield await self._store(inv, ctx, event)
+                self.outcome = self._outcome(COMPLETED)
+            else:
+                activation = Activation(inv, self.entry.agent, self.entry.path)
+                self._check_resumable(inv, activation)
+                async with aclosing(activation) as events:
+                    async for event in events:
+                        if event.partial:
+                            if inv.hooks.on_event:
+                                event = await self._filter(inv, ctx, event)
+                            yield event
+                        else:
+                            yield await self._store(inv, ctx, event)
+                self._conclude(inv, activation)
+            stage.outcome = StageOutcome(self.outcome, source=answer[1] if answer is not None else "default")
+        except BaseException as error:
+            self._conclude_error(inv, error)
+            stage.outcome = StageOutcome(self.outcome, error=error)
+            raise
+
+    # --- message ------------------------------------------------------------------------------------------------------
+
+    async def _take_message(self, inv: Invocation, ctx: InvocationContext) -> list[Event]:
+        """``on_user_message``, then the user's events are stored (RUN-14 … RUN-16)."""
+        message = self.message
+        if message is not None and inv.hooks.on_user_message:
+            replaced = await first(inv.hooks.on_user_message, "on_user_message", ctx, message)
+            if replaced is not None:
+                message = replaced[0] if replaced[0].role == "user" else replaced[0].replace(role="user")
+                self.message = inv.user_content = message
+                self.invocation_id = None if not inv.known else self.invocation_id
+                self._take(inv, self._decide(inv.session, message))
+        assert self.entry is not None
+        messages: list[tuple[str, Content | None]] = list(self.entry.messages)
+        if not messages:
+            if not self.state_delta:
+                return []
+            messages = [("", None)]
+        stored = []
+        for number, (scope, content) in enumerate(messages):
+            artifacts: dict[str, int] = {}
+            if content is not None and self.config.save_input_blobs_as_artifacts and inv.artifacts is not None:
+                content, artifacts = await self._save_blobs(inv, content)
+            actions = NO_ACTIONS
+            if artifacts or (self.state_delta and number == 0):
+                actions = EventActions(
+                    state_delta=dict(self.state_delta or {}) if number == 0 else {}, artifact_delta=artifacts
+                )
+            event = Event(
+                id=new_uuid(),
+                timestamp=timestamp(),
+                invocation_id=inv.invocation_id,
+                author="user",
+                content=content,
+                actions=actions,
+                isolation_scope=scope,
+                custom_metadata=self.config.custom_metadata,
+            )
+            stored.append(await self._append(inv, event))
+        if messages and messages[0][1] is not None:
+            inv.user_content = self.message if len(messages) > 1 else messages[0][1]
+        return stored
+
+    async def _save_blobs(self, inv: Invocation, content: Content) -> tuple[Content, dict[str, int]]:
+        """Inline data of the message as artifacts, on a copy of the message (RUN-15)."""
+        assert inv.artifacts is not None
+        parts: list[Part] = []
+        versions: dict[str, int] = {}
+        for i, part in enumerate(content.parts):
+            if part.inline_data is None:
+                parts.append(part)
+                continue
+            name = f"artifact_{inv.invocation_id}_{i}"
+            versions[name] = await inv.artifacts.save_artifact(
+                app_name=inv.app_name, user_id=inv.user_id, session_id=inv.session_id, filename=name, artifact=part
+            )
+            parts.append(Part(text=f"Uploaded file: {name}. It is saved as an artifact."))
+        return content.replace(parts=parts), versions
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def _answer_event(self, inv: Invocation, content: Content, info: NodeInfo) -> Event:
+        assert self.entry is not None
+        return Event(
+            id=new_uuid(),
+            timestamp=timestamp(),
+            invocation_id=inv.invocation_id,
+            author=self.entry.agent.name,
+            content=content,
+            node_info=info,
+        )
+
+    async def _filter(self, inv: Invocation, ctx: InvocationContext, event: Event) -> Event:
+        """``on_event``: a replacement keeps what identifies the event (RUN-20)."""
+        replaced = await first(inv.hooks.on_event, "on_event", ctx, event)
+        if replaced is None or replaced[0] is event:
+            return event
+        new: Event = replaced[0]
+        return new.replace(
+            id=event.id,
+            invocation_id=event.invocation_id,
+            timestamp=event.timestamp,
+            author=event.author,
+            branch=event.branch,
+            isolation_scope=event.isolation_scope,
+            node_info=event.node_info,
+            long_running_tool_ids=event.long_running_tool_ids,
+            actions=new.actions.replace(compaction=event.actions.compaction)
+            if new.actions.compaction is not event.actions.compaction
+            else new.actions,
+        )
+
+    async def _store(self, inv: Invocation, ctx: InvocationContext, event: Event) -> Event:
+        """Settle, ``on_event``, append; the stored form (RUN-19)."""
+        info = event.node_info
+        if info is not None and info.message_as_output and event.output is not None and event.content is not None:
+            event = event.replace(output=None)
+        buffers = inv.unsettled.pop(event.id, None) if inv.unsettled else None
+        settled: Settled | None = None
+        if buffers is not None or event.actions.state_delta:
+            settled = inv.live.settle(buffers or (), event.actions.state_delta)
+            event = event.replace(actions=_with_delta(event.actions, settled))
+        if self.config.custom_metadata:
+            event = event.replace(custom_metadata={**self.config.custom_metadata, **(event.custom_metadata or {})})
+        if inv.hooks.on_event:
+            try:
+                filtered = await self._filter(inv, ctx, event)
+            except BaseException:
+                if settled is not None:
+                    inv.live.drop(settled)
+                raise
+            if filtered.actions.state_delta != event.actions.state_delta:
+                if settled is not None:
+                    inv.live.drop(settled)
+                settled = inv.live.settle((), filtered.actions.state_delta)
+            event = filtered
+        stored = await self._append(inv, event, settled)
+        if stored.is_final_response():
+            self.final = stored
+        return stored
+
+    async def _append(self, inv: Invocation, event: Event, settled: Settled | None = None) -> Event:
+        """Append through the write effect; what cannot be stored leaves the live state (DLT-7, RUN-21)."""
+        assert inv.sessions is not None
+        try:
+            if inv.hooks.perform_write:
+                stored = await self._append_as_effect(inv, event)
+            else:
+                stored = await inv.sessions.append_event(inv.session, event)
+        except BaseException:
+            if settled is not None:
+                inv.live.drop(settled)
+            raise
+        if settled is not None:
+            inv.live.appended(settled)
+        return stored
+
+    async def _append_as_effect(self, inv: Invocation, event: Event) -> Event:
+        from hookwork.records.codec import dump, load
+        from hookwork.records.session import without_temp
+
+        assert inv.sessions is not None
+        ctx = self._run_context(inv)
+        sessions = inv.sessions
+        held: list[Event] = []
+
+        async def default() -> WriteResult:
+            stored = await sessions.append_event(inv.session, event)
+            held.append(stored)
+            return WriteResult(payload=dump(stored))
+
+        data = {"op": "append_event", "payload": dump(without_temp(event))}
+        result, _ = await perform(
+            inv.hooks.perform_write,
+            "perform_write",
+            lambda then: ctx._effect("write", f"{inv.invocation_id}/append_event/{event.id}", data, then),
+            default,
+        )
+        if held:
+            return held[-1]
+        stored = load(Event, result.payload)
+        return await sessions.append_event(inv.session, stored, redelivery=True)
+
+    # --- end ----------------------------------------------------------------------------------------------------------
+
+    def _check_resumable(self, inv: Invocation, activation: Activation) -> None:
+        """A resume by id needs something that can go on (RES-10)."""
+        if not inv.known or self.message is not None:
+            return
+        from hookwork.activation import View
+
+        view = View(inv, inv.invocation_id, activation.path)
+        standing = view.standing()
+        if standing is Standing.DONE or (standing is Standing.WAITING and not view.news):
+            waits = ", ".join(call.id for call in view.open_calls)
+            raise NothingToResume(
+                f"invocation {inv.invocation_id!r} "
+                + (f"only waits for answers to: {waits}" if waits else "is completed")
+                + "; nothing was run"
+            )
+
+    def _outcome(self, kind: str, **more: Any) -> RunOutcome:
+        inv = self.inv
+        assert inv is not None
+        return RunOutcome(kind, invocation_id=inv.invocation_id, final_event=self.final, usage=inv.usage, **more)
+
+    def _conclude(self, inv: Invocation, activation: Activation) -> None:
+        if inv.ended:
+            self.outcome = self._outcome("ended", reason=inv.end_reason)
+            return
+        delegations = inv.session.open_delegations
+        if activation.status == "paused":
+            by_delegation_only = not activation.open_calls and delegations and activation.target.conversational
+            kind = COMPLETED if by_delegation_only else "paused"
+            self.outcome = self._outcome(kind, open_calls=activation.open_calls, open_delegations=delegations)
+            return
+        self.outcome = self._outcome(COMPLETED, output=activation.output, open_delegations=delegations)
+
+    def _conclude_error(self, inv: Invocation, error: BaseException) -> None:
+        if isinstance(error, LimitExceeded):
+            self.outcome = self._outcome("limit", error=error, reason=str(error))
+        elif isinstance(error, GeneratorExit | asyncio.CancelledError):
+            reason = self.stop_reason or ("left" if isinstance(error, GeneratorExit) else "cancelled")
+            self.outcome = self._outcome("closed", reason=reason)
+        else:
+            self.outcome = self._outcome("failed", error=error)
+        for buffers in inv.unsettled.values():
+            for buffer in buffers:
+                inv.live.discard(buffer)
+        inv.unsettled.clear()
+
+    async def _end(self, inv: Invocation, ctx: InvocationContext, error: BaseException | None) -> None:
+        """Seal, error hooks and ``after_run`` (RUN-22, RUN-23, HND-5)."""
+        if self.outcome is None or (error is not None and self.outcome.kind in (COMPLETED, "paused", "ended")):
+            self._conclude_error(inv, error or RuntimeError("the run ended without an outcome"))
+        cancelled_from_outside = isinstance(error, asyncio.CancelledError) and not self.stop_sent
+        if inv.in_flight and not cancelled_from_outside and self.outcome is not None and self.outcome.kind == "closed":
+            await self._seal(inv)
+        if isinstance(error, Exception) and inv.hooks.on_run_error:
+            await notify(inv.hooks.on_run_error, "on_run_error", ctx, error)
+        if inv.hooks.after_run:
+            await notify(inv.hooks.after_run, "after_run", ctx, self.outcome)
+
+    async def _seal(self, inv: Invocation) -> None:
+        """Answer long-running calls whose body was cut, so that they do not look like ones that wait (HND-5)."""
+        groups: dict[tuple[str, str], list[tuple[Event, Any]]] = {}
+        for event, call in inv.in_flight.values():
+            groups.setdefault((event.author, event.branch), []).append((event, call))
+        for entries in groups.values():
+            made_by = entries[0][0]
+            parts = [
+                Part(
+                    function_response=FunctionResponse(
+                        id=call.id,
+                        name=call.name,
+                        response={"error": "interrupted: the run was stopped before this call had a result"},
+                    )
+                )
+                for _, call in entries
+            ]
+            event = Event(
+                id=new_uuid(),
+                timestamp=timestamp(),
+                invocation_id=inv.invocation_id,
+                author=made_by.author,
+                branch=made_by.branch,
+                isolation_scope=made_by.isolation_scope,
+                node_info=made_by.node_info,
+                content=Content(role="user", parts=parts),
+            )
+            try:
+                await self._append(inv, event)
+            except Exception:
+                logger.warning("interrupted calls could not be sealed in session %s", inv.session_id, exc_info=True)
+
+    def end_spans(self) -> None:
+        """End spans of a run that was dropped, innermost first (HND-3)."""
+        while self.spans:
+            span = self.spans.pop()
+            if span.is_recording():
+                span.end()
+
+
+def _with_delta(actions: EventActions, settled: Settled) -> EventActions:
+    artifacts = settled.artifacts
+    if actions.artifact_delta:
+        artifacts = {**artifacts}
+        for name, version in actions.artifact_delta.items():
+            artifacts[name] = max(version, artifacts.get(name, version))
+    return actions.replace(state_delta=settled.delta, artifact_delta=artifacts)
