@@ -16,7 +16,7 @@ from hookwork_llm.contents.pairing import CallSlot, CallTurn, Pairs, open_turn
 from hookwork_llm.contents.relay import relay, tell
 from hookwork_llm.contents.repair import PENDING, Waiting, asked_for_id, response_content
 from hookwork_llm.contents.sequence import PromptContents
-from hookwork_llm.contents.visibility import is_blank, sees_branch, shown_parts
+from hookwork_llm.contents.visibility import is_blank, sees_branch, shown_parts, survey
 
 _NOT_YET = Content(role="user")
 
@@ -126,37 +126,34 @@ class Transcript:
             if not covered:
                 self._take_transcription(event)
             return
-        self._note_doubt(event, content.parts)
-        self._note_requests(event, content.parts)
-        parts = shown_parts(content.parts)
+        parts: Sequence[Part] = content.parts
+        calls, responses, hidden = survey(parts)
+        if calls or responses:
+            self._note_doubt(event, parts)
+        if hidden:
+            if calls:
+                self._note_requests(event, parts)
+            parts = shown_parts(parts)
+            calls, responses, _ = survey(parts)
         author = event.author
         own = author == "user" or author == self.name or not author
         if not own:
             self._pairs.add_foreign(content.parts)
-        if is_blank(parts):
+        if not calls and not responses and is_blank(parts):
             return
-        if author == "user" and content.role == "user":
-            parts = self._without_user_calls(parts)
-        if own and any(p.function_call is not None or p.function_response is not None for p in parts):
-            self._take_tools(position, event, parts, covered)
+        if calls and author == "user" and content.role == "user":
+            self._pairs.add_foreign(parts)
+            parts, calls = _told(parts), False
+        if own and (calls or responses):
+            self._take_tools(position, event, parts, covered, calls=calls, responses=responses)
         elif not covered:
-            if own:
-                shown = content if parts is content.parts else content.replace(parts=parts)
-            else:
-                relayed = relay(author, parts)
-                if relayed is None:
-                    return
-                shown = relayed
-            self._end_run()
-            self.contents.append(shown)
-            self._newest = None
-
-    def _without_user_calls(self, parts: Sequence[Part]) -> Sequence[Part]:
-        """A call in a person's message is something said: it must not pass for a call that a model made."""
-        if not any(part.function_call is not None for part in parts):
-            return parts
-        self._pairs.add_foreign(parts)
-        return [tell("user", part) if part.function_call is not None else part for part in parts]
+            shown = (
+                relay(author, parts) if not own else content if parts is content.parts else content.replace(parts=parts)
+            )
+            if shown is not None:
+                self._end_run()
+                self.contents.append(shown)
+                self._newest = None
 
     def _note_requests(self, event: Event, parts: Sequence[Part]) -> None:
         """Remember for which calls the question to a person was stored."""
@@ -167,15 +164,16 @@ class Transcript:
                 for slot in self._pairs.group(asked_for_id(part.function_call.name, part.function_call.args)):
                     slot.asked = True
 
-    def _take_tools(self, position: int, event: Event, parts: Sequence[Part], covered: bool) -> None:
+    def _take_tools(
+        self, position: int, event: Event, parts: Sequence[Part], covered: bool, *, calls: bool, responses: bool
+    ) -> None:
         content = event.content
         assert content is not None
         self._end_run()
-        responses = [part for part in parts if part.function_response is not None]
-        answered = self._answer(event, responses, covered) if responses else []
+        answered = self._answer(event, parts, covered) if responses else []
         begin = len(self.contents)
-        if any(part.function_call is not None and part.function_response is None for part in parts):
-            turn = open_turn(position, content, pairs_by_id=self.pairs_by_id)
+        turn = open_turn(position, content, pairs_by_id=self.pairs_by_id) if calls else None
+        if turn is not None and turn.slots:
             self._pairs.add(turn)
             if not covered:
                 self._show(turn)
@@ -184,7 +182,7 @@ class Transcript:
         if covered:
             return
         rest = [part for part in parts if part.function_response is None]
-        if not is_blank(rest):
+        if rest and not is_blank(rest):
             self._tool_texts.add(begin)
             self.contents.append(content.replace(parts=rest))
         self._newest = (answered, begin)
@@ -195,7 +193,7 @@ class Transcript:
         self.contents.append(_NOT_YET)
         self._dirty[turn.position] = turn
 
-    def _answer(self, event: Event, responses: Sequence[Part], covered: bool) -> list[CallTurn]:
+    def _answer(self, event: Event, parts: Sequence[Part], covered: bool) -> list[CallTurn]:
         """Give each response to its call; the turns that were answered."""
         asked = event.actions.requested_tool_confirmations or {}
         extra = event.actions.extra
@@ -204,9 +202,10 @@ class Transcript:
         counts: dict[str, int] = {}
         answered: list[CallTurn] = []
         by_user = event.author == "user"
-        for part in responses:
+        for part in parts:
             response = part.function_response
-            assert response is not None
+            if response is None:
+                continue
             key = _pair_key(response)
             nth = counts.get(key, 0)
             counts[key] = nth + 1
@@ -328,6 +327,11 @@ class Transcript:
             self.contents = list(self.contents)
             self._published = 0
         self.contents[index] = content
+
+
+def _told(parts: Sequence[Part]) -> list[Part]:
+    """A person's message with calls as words: they must not pass for calls that a model made."""
+    return [tell("user", part) if part.function_call is not None else part for part in parts]
 
 
 def _pair_key(response: FunctionResponse) -> str:

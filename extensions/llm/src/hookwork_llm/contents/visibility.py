@@ -51,3 +51,20 @@ def shown_parts(parts: Sequence[Part]) -> Sequence[Part]:
 def is_blank(parts: Sequence[Part]) -> bool:
     """No part, or only blank text (core FLOW-13)."""
     return not any((part.text and not part.text.isspace()) or has_substance(part) for part in parts)
+
+
+def survey(parts: Sequence[Part]) -> tuple[bool, bool, bool]:
+    """(has calls, has responses, something must not be shown), in one pass."""
+    calls = responses = hidden = False
+    for part in parts:
+        call = part.function_call
+        if call is not None:
+            calls = True
+            hidden = hidden or call.name in KINDS
+        response = part.function_response
+        if response is not None:
+            responses = True
+            hidden = hidden or response.name in KINDS
+        elif call is None and not part.text and is_empty(part):
+            hidden = True
+    return calls, responses, hidden
