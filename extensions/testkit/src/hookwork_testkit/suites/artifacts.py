@@ -23,7 +23,13 @@ from hookwork.services import ArtifactService
 
 #: The names of CASE-ART-1, in code-point order.
 PEOPLES_NAMES = [
-    ".env", "A.txt", "Bericht März 50%.pdf", "a#b?c.txt", "a.txt", "user:profil bild.png", "数据.csv",
+    ".env",
+    "A.txt",
+    "Bericht März 50%.pdf",
+    "a#b?c.txt",
+    "a.txt",
+    "user:profil bild.png",
+    "数据.csv",
 ]
 
 
@@ -187,9 +193,7 @@ class ArtifactServiceSuite(ABC):
         with pytest.raises(ValidationError):
             await service.list_artifacts(app_name="", user_id="u1", session_id="s-1")
 
-    async def _assert_names_missing(
-        self, service: ArtifactService, whole: dict[str, Any], missing: list[str]
-    ) -> None:
+    async def _assert_names_missing(self, service: ArtifactService, whole: dict[str, Any], missing: list[str]) -> None:
         blanked = {**whole, **{name: None if name == "artifact" else "" for name in missing}}
         with pytest.raises(ValidationError) as refusal:
             await service.save_artifact(**blanked)
@@ -258,7 +262,7 @@ class ArtifactServiceSuite(ABC):
         first = service.first_version
         assert sorted(versions) == list(range(first, first + 10))
         for version, data in zip(versions, contents, strict=True):
-            assert await self.load(service, "a.bin", version=version if first else version) == data
+            assert await self.load(service, "a.bin", version=version) == data
 
     async def test_ca_14_no_aliasing(self, service: ArtifactService) -> None:
         data: Any = bytearray(b"original")

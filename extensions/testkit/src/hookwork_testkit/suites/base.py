@@ -25,11 +25,13 @@ class SessionSuiteBase(ABC):
     Attributes:
         app_name, other_app_name: two apps of the backend; ``other_app_name`` may be None where there is only one.
         client_made_ids: whether missing session ids are taken from `hookwork.platform.new_uuid` (CS-2).
+        max_examples: how many random histories each property test tries; a slow backend may want fewer.
     """
 
     app_name: str = "suite"
     other_app_name: str | None = "suite-other"
     client_made_ids: bool = True
+    max_examples: int = 60
 
     @abstractmethod
     async def make_service(self) -> SessionService:

@@ -14,8 +14,10 @@ from hookwork_testkit.suites.base import BASE_TIME
 Move = tuple[str, int]
 
 _KINDS = ("turn", "turn", "say", "call", "answer", "answer", "confirm", "delegate", "compact", "rewind")
-moves: st.SearchStrategy[list[Move]] = st.lists(
-    st.tuples(st.sampled_from(_KINDS), st.integers(min_value=0, max_value=11)), max_size=24
+_move = st.tuples(st.sampled_from(_KINDS), st.integers(min_value=0, max_value=11))
+#: Up to 24 moves; every length is as likely (a plain list strategy prefers very short ones).
+moves: st.SearchStrategy[list[Move]] = st.integers(min_value=0, max_value=24).flatmap(
+    lambda size: st.lists(_move, min_size=size, max_size=size)
 )
 
 

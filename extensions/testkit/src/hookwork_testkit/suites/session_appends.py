@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 
 from hookwork.errors import EventConflictError, HookworkError, SessionNotFoundError, ValidationError
@@ -99,7 +101,8 @@ class SessionAppends(SessionSuiteBase):
 
     async def test_cs_20_workflow_fields(self, service: SessionService) -> None:
         session = await self.create(service)
-        for output in (0, "", False, [], {"a": [None, 1.5]}):
+        outputs: list[Any] = [0, "", False, [], {"a": [None, 1.5]}]
+        for output in outputs:
             event = say(
                 "node",
                 node_info=NodeInfo(path="graph@1/step@2", output_for=("graph@1",), status="completed"),
@@ -195,7 +198,7 @@ class SessionAppends(SessionSuiteBase):
         for name, fault in self.append_faults(service).items():
             event = say(name, delta={"k": name, "app:a": name, "temp:t": name})
             before = Snapshot(session)
-            with fault(), pytest.raises(Exception):  # noqa: B017, PT011 - whatever the driver raises in place of its work
+            with fault(), pytest.raises(Exception):  # noqa: B017 - whatever the driver raises in place of its work
                 await service.append_event(session, event)
             before.assert_unchanged(session, name)
             await service.append_event(session, event)

@@ -68,9 +68,7 @@ class SessionBasics(SessionSuiteBase):
         session = await service.create_session(app_name=self.app_name, user_id="u1", session_id=" \t ")
         assert session.id.strip()
         if service.capabilities.user_provided_session_id:
-            assert (
-                await service.create_session(app_name=self.app_name, user_id="u1", session_id=" s-2\n")
-            ).id == "s-2"
+            assert (await service.create_session(app_name=self.app_name, user_id="u1", session_id=" s-2\n")).id == "s-2"
 
     async def test_cs_06_initial_state_is_split_by_scope(self, service: SessionService) -> None:
         before = await self.create(service, name="s-0", state={"app:old": 0, "user:old": 0})

@@ -70,12 +70,13 @@ class SessionMachine(RuleBasedStateMachine):
         """Await something in the machine's own loop."""
         return self.runner.run(work)
 
-    @initialize()
-    def open_store(self) -> None:
+    @initialize(target=handles, state=_deltas)
+    def open_store(self, state: dict[str, Any]) -> Any:
         async def make() -> SessionService:
             return await type(self).make_service()
 
         self.service = self.run(make())
+        return self.create("u1", 0, state)
 
     def teardown(self) -> None:
         if hasattr(self, "service"):
@@ -85,6 +86,9 @@ class SessionMachine(RuleBasedStateMachine):
     # --- rules --------------------------------------------------------------------------------------------------------
 
     @rule(target=handles, user=_users, number=st.integers(min_value=0, max_value=2), state=_deltas)
+    def create_session(self, user: str, number: int, state: dict[str, Any]) -> Any:
+        return self.create(user, number, state)
+
     def create(self, user: str, number: int, state: dict[str, Any]) -> Any:
         chosen = f"s-{number}" if self.service.capabilities.user_provided_session_id else None
         taken = chosen is not None and self._alive(user, chosen) is not None
@@ -113,6 +117,14 @@ class SessionMachine(RuleBasedStateMachine):
         return ModelHandle(self.run(work), session, start)
 
     @rule(known=handles, delta=_deltas, at=_numbers)
+    def append_to_any(self, known: ModelHandle, delta: dict[str, Any], at: int) -> None:
+        self.append(known, delta, at)
+
+    @rule(known=handles, other=handles, deltas=st.lists(_deltas, min_size=2, max_size=4), at=_numbers)
+    def append_in_turns(self, known: ModelHandle, other: ModelHandle, deltas: list[dict[str, Any]], at: int) -> None:
+        for number, delta in enumerate(deltas):
+            self.append((known, other)[number % 2], delta, at)
+
     def append(self, known: ModelHandle, delta: dict[str, Any], at: int) -> None:
         self.serial += 1
         event = say(str(self.serial), at=at, delta=delta, id=f"evt-{self.serial}")
@@ -251,7 +263,7 @@ class SessionLaws(SessionSuiteBase):
         machine = type(
             "Machine", (SessionMachine,), {"make_service": staticmethod(self.make_service), "app_name": self.app_name}
         )
-        walk = settings(max_examples=40, stateful_step_count=25, deadline=None, database=None)
+        walk = settings(max_examples=self.max_examples, stateful_step_count=30, deadline=None, database=None)
         await in_own_loop(lambda: run_machine(machine, settings=walk))
 
 

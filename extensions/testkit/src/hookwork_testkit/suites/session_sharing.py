@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hookwork.errors import HookworkError, StaleSessionError, ValidationError
+from hookwork.errors import HookworkError, StaleSessionError, StateMutationError, ValidationError
 from hookwork.records.content import Content, FunctionCall, Part
 from hookwork.records.event import Event, EventActions, new_event
 from hookwork.records.session import Session
@@ -94,9 +94,7 @@ class SessionSharing(SessionSuiteBase):
 
     async def test_cs_30_twenty_appends_on_one_handle(self, service: SessionService) -> None:
         session = await self.create(service)
-        await asyncio.gather(
-            *(service.append_event(session, say(str(n), delta={"last": n})) for n in range(20))
-        )
+        await asyncio.gather(*(service.append_event(session, say(str(n), delta={"last": n})) for n in range(20)))
         again = await self.reopen(service, session)
         assert sorted(texts(session), key=int) == [str(n) for n in range(20)]
         assert texts(again) == texts(session)
@@ -106,10 +104,7 @@ class SessionSharing(SessionSuiteBase):
         session = await self.create(service)
         handles = [await self.reopen(service, session) for _ in range(20)]
         await asyncio.gather(
-            *(
-                service.append_event(handle, say(str(n), delta={f"k{n}": n}))
-                for n, handle in enumerate(handles)
-            )
+            *(service.append_event(handle, say(str(n), delta={f"k{n}": n})) for n, handle in enumerate(handles))
         )
         for handle in handles:
             await service.refresh(handle)
@@ -218,6 +213,18 @@ class SessionSharing(SessionSuiteBase):
         assert dict(again.events[0].actions.state_delta) == {"k": {"inner": [1]}}
         assert dict(again.state) == {"i": {"inner": [1]}, "k": {"inner": [1]}}
 
+    async def test_case_state_2_an_in_place_change_is_refused_by_name(self, service: SessionService) -> None:
+        session = await self.create(service, state={"cart": {"lines": []}})
+        await service.append_event(session, say("x", delta={"list": [{"a": 1}]}))
+        for handle in (session, await self.reopen(service, session)):
+            state: Any = handle.state
+            with pytest.raises(StateMutationError, match="cart"):
+                state["cart"]["lines"].append(1)
+            with pytest.raises(StateMutationError, match="list"):
+                state["list"][0]["a"] = 2
+            with pytest.raises(StateMutationError, match="new"):
+                state["new"] = 1
+
     async def test_cs_36_a_foreign_handle_is_refused_before_any_effect(self, service: SessionService) -> None:
         other = await self.make_service()
         session = await self.create(service)
@@ -257,7 +264,7 @@ class SessionSharing(SessionSuiteBase):
     async def test_cs_38_use_after_close_raises(self) -> None:
         service = await self.make_service()
         session = await self.create(service)
-        key = {"app_name": self.app_name, "user_id": "u1", "session_id": session.id}
+        key: dict[str, Any] = {"app_name": self.app_name, "user_id": "u1", "session_id": session.id}
         await service.close()
         await service.close()
         calls: list[Callable[[], Any]] = [
@@ -280,23 +287,9 @@ class SessionSharing(SessionSuiteBase):
 
 def _mutations(handles: list[Session], stored: Event) -> list[Callable[[], object]]:
     """Ways to change what was handed out."""
-    attempts: list[Callable[[], object]] = []
-    for handle in handles:
-        state: Any = handle.state
-        events: Any = handle.events
-        maps: list[Any] = [state, handle.session_state]
-        attempts += [lambda m=target: m.__setitem__("k", 9) for target in maps]
-        attempts += [
-            lambda s=state: s["i"]["inner"].append(9),
-            lambda s=state: s["i"].__setitem__("inner", 9),
-            lambda s=state: s["k"]["inner"].append(9),
-            lambda e=events: e.append(stored),
-            lambda e=events: e.__setitem__(0, stored),
-            lambda e=events: e[:].clear(),
-        ]
     event: Any = stored
     call: Any = event.content.parts[0].function_call
-    attempts += [
+    attempts: list[Callable[[], object]] = [
         lambda: setattr(event, "author", "forged"),
         lambda: event.content.parts.append(Part(text="forged")),
         lambda: setattr(event.content, "parts", []),
@@ -308,4 +301,22 @@ def _mutations(handles: list[Session], stored: Event) -> list[Callable[[], objec
         lambda: event.actions.state_delta.update(k=9),
         lambda: event.actions.state_delta["k"]["inner"].append(9),
     ]
+    for handle in handles:
+        attempts += _handle_mutations(handle, stored)
     return attempts
+
+
+def _handle_mutations(handle: Session, stored: Event) -> list[Callable[[], object]]:
+    state: Any = handle.state
+    own: Any = handle.session_state
+    events: Any = handle.events
+    return [
+        lambda: state.__setitem__("k", 9),
+        lambda: own.__setitem__("k", 9),
+        lambda: state["i"]["inner"].append(9),
+        lambda: state["i"].__setitem__("inner", 9),
+        lambda: state["k"]["inner"].append(9),
+        lambda: events.append(stored),
+        lambda: events.__setitem__(0, stored),
+        lambda: events[:].clear(),
+    ]
