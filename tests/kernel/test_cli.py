@@ -265,7 +265,8 @@ def named(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return
         yield
 
-    app = App("shop", Agent(name="seller", body=body), plugins=[Audit(), Cache()])
+    plugins_of_app: Any = [Audit(), Cache()]
+    app = App("shop", Agent(name="seller", body=body), plugins=plugins_of_app)
     module: Any = SimpleNamespace(Audit=Audit, Cache=Cache, app=app)
     monkeypatch.setitem(sys.modules, "fake_named", module)
     plugins = {

@@ -54,6 +54,13 @@ class Provider:
         return NamedModel(name, f"{self.name}{settings or ''}")
 
 
+def made(name: str, settings: Settings | None = None) -> NamedModel:
+    """The model of a name, known to be one of ours."""
+    found = resolve_model(name, settings)
+    assert isinstance(found, NamedModel)
+    return found
+
+
 # --- models ----------------------------------------------------------------------------------------------------------
 
 
@@ -64,7 +71,7 @@ def test_reg_1_a_model_object_is_given_back_as_it_is() -> None:
 
 def test_reg_1_provider_slash_name_asks_that_provider_alone() -> None:
     with use_extensions([Provider("one", ""), Provider("two", "m")]):
-        found = resolve_model("two/m-1")
+        found = made("two/m-1")
         assert (found.name, found.maker) == ("m-1", "two")
         with pytest.raises(UnknownModelError, match="provider 'two' knows no model 'x/y'"):
             resolve_model("two/x/y")
@@ -80,14 +87,14 @@ def test_reg_1_a_slash_after_anything_else_belongs_to_the_name() -> None:
 def test_reg_1a_registered_patterns_come_before_extensions() -> None:
     with use_extensions([Provider("one", "")]):
         register_model("^special-", lambda name: NamedModel(name, "pattern"))
-        assert resolve_model("special-1").maker == "pattern"
-        assert resolve_model("other").maker == "one"
-        assert resolve_model("one/special-1").maker == "one"
+        assert made("special-1").maker == "pattern"
+        assert made("other").maker == "one"
+        assert made("one/special-1").maker == "one"
 
 
 def test_reg_3_the_first_extension_wins_a_bare_name() -> None:
     with use_extensions([Provider("b", "m"), Provider("a", "m")]):
-        assert resolve_model("m").maker == "b"
+        assert made("m").maker == "b"
 
 
 def test_reg_5_nothing_is_cached() -> None:
@@ -98,7 +105,7 @@ def test_reg_5_nothing_is_cached() -> None:
 def test_ext_4_wrappers_see_the_settings_of_the_outer_resolution() -> None:
     settings = Settings(tables={"one": {"k": 1}})
     with use_extensions([Provider("wrap", "fallback:"), Provider("one", "m")]):
-        assert resolve_model("fallback:m", settings).maker == "one{'k': 1}"
+        assert made("fallback:m", settings).maker == "one{'k': 1}"
 
 
 def test_ext_3_disabled_extensions_make_no_models() -> None:
