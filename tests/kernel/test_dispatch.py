@@ -42,7 +42,7 @@ class Marked:
         self.after_run = marker(coroutine if is_async else plain)
 
 
-chains = st.lists(
+chains: st.SearchStrategy[list[tuple[str, Any, bool]]] = st.lists(
     st.tuples(st.sampled_from(["first", "normal", "last"]), st.sampled_from([None, 0, "", {}, "value"]), st.booleans()),
     max_size=7,
 )
@@ -275,7 +275,8 @@ def test_pgy_19_wrappers_are_refused_naming_the_around_hook(hook: str, around: s
         yield
 
     for function in (wraps, wraps_async):
-        plugin = type("Sample", (), {"name": "sample", hook: hookimpl(**{style: True})(function)})()
+        marked = hookimpl(function, wrapper=style == "wrapper", hookwrapper=style == "hookwrapper")
+        plugin = type("Sample", (), {"name": "sample", hook: marked})()
         with pytest.raises(PluginError, match=f"'sample': a pluggy wrapper on '{hook}' cannot await; .*'{around}'"):
             Hooks([plugin])
 

@@ -110,7 +110,7 @@ def test_ext_4_wrappers_see_the_settings_of_the_outer_resolution() -> None:
 
 def test_ext_3_disabled_extensions_make_no_models() -> None:
     with use_extensions([Provider("one", ""), Provider("two", "")]):
-        assert resolve_model("m", Settings(disabled=["one"])).maker == "two"
+        assert made("m", Settings(disabled=["one"])).maker == "two"
 
 
 @pytest.mark.parametrize(

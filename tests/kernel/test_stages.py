@@ -326,7 +326,7 @@ async def test_ard_15_stages_within_stages_and_side_by_side_do_not_mix() -> None
     left, right = stream("l", 2), stream("r", 2)
     got: list[str] = []
     for _ in range(6):
-        got += [await anext(left), await anext(right)]  # type: ignore[arg-type]
+        got += [await anext(left), await anext(right)]
     assert got[::2] == ["l", "l2", "l21", "l21", "l2", "l"]
     assert got[1::2] == ["r", "r2", "r21", "r21", "r2", "r"]
     assert [item async for item in left] == [item async for item in right] == []

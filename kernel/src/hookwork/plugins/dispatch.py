@@ -7,7 +7,6 @@ work, and a hook nobody implements costs one truth test.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 import pluggy
 
+from hookwork.catalogue import did_you_mean
 from hookwork.errors import PluginError
 from hookwork.hookspecs.lifecycle import LIFECYCLE_SPECS
 from hookwork.hookspecs.table import LIFECYCLE_HOOKS, Rule
@@ -35,6 +35,8 @@ class _LifecycleManager(pluggy.PluginManager):
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
         options = super().parse_hookimpl_opts(plugin, name)
+        if options is not None and (options["wrapper"] or options["hookwrapper"]):
+            raise _wrapper_error(plugin_name(plugin), options["specname"] or name)
         if options is not None or not isinstance(plugin, Plugin) or name not in LIFECYCLE_HOOKS:
             return options
         function = inspect.getattr_static(plugin, name, None)
@@ -57,20 +59,30 @@ def ordered(manager: pluggy.PluginManager, hook: str) -> tuple[pluggy.HookImpl, 
     implementations = caller.get_hookimpls()
     for implementation in implementations:
         if implementation.wrapper or implementation.hookwrapper:
-            stage = hook.removeprefix("before_").removeprefix("after_").removeprefix("on_").removesuffix("_error")
-            around = f"around_{stage}" if f"around_{stage}" in LIFECYCLE_HOOKS else "around_run"
-            raise PluginError(
-                f"plugin {implementation.plugin_name!r}: a pluggy wrapper on {hook!r} cannot await; "
-                f"implement {around!r} instead"
-            )
+            raise _wrapper_error(implementation.plugin_name, hook)
         if implementation.tryfirst and implementation.trylast:
             raise PluginError(f"plugin {implementation.plugin_name!r}: {hook!r} is both tryfirst and trylast")
     return tuple(sorted(implementations, key=lambda i: ((not i.tryfirst) + i.trylast, sequence[i.plugin_name])))
 
 
+def _wrapper_error(plugin: str, hook: str) -> PluginError:
+    """A pluggy wrapper cannot await; the error names the around hook of its stage (PGY-19)."""
+    stage = hook.removesuffix("_error")
+    for prefix in ("before_", "after_", "on_", "perform_", "around_"):
+        stage = stage.removeprefix(prefix)
+    around = f"around_{stage}" if f"around_{stage}" in LIFECYCLE_HOOKS else "around_run"
+    return PluginError(f"plugin {plugin!r}: a pluggy wrapper on {hook!r} cannot await; implement {around!r} instead")
+
+
 def positional(implementation: pluggy.HookImpl, parameters: tuple[str, ...], hook: str) -> Callable[..., Any]:
     """The implementation as a callable that takes all of the hook's parameters by position."""
     names = (*implementation.argnames, *implementation.kwargnames)
+    code = getattr(inspect.unwrap(implementation.function), "__code__", None)
+    if code is not None and code.co_kwonlyargcount:
+        # pluggy neither sees nor passes them (PGY-06), so the call would fail in the middle of a run.
+        raise PluginError(
+            f"plugin {implementation.plugin_name!r}: {hook!r} takes keyword-only parameters; leave out the '*'"
+        )
     if names == parameters:
         return implementation.function
     strange = [name for name in names if name not in parameters]
@@ -90,25 +102,49 @@ def positional(implementation: pluggy.HookImpl, parameters: tuple[str, ...], hoo
 def _compile(manager: pluggy.PluginManager, hook: str, rule: Rule, parameters: tuple[str, ...]) -> Chain:
     chain = []
     for implementation in ordered(manager, hook):
-        if rule is Rule.EFFECT and not inspect.iscoroutinefunction(implementation.function):
-            raise PluginError(f"plugin {implementation.plugin_name!r}: {hook!r} must be an async function")
+        _check_kind(implementation, hook, rule)
         chain.append((positional(implementation, parameters, hook), implementation.plugin_name))
     return tuple(chain)
+
+
+def _check_kind(implementation: pluggy.HookImpl, hook: str, rule: Rule) -> None:
+    """Refuse a kind of function that its hook cannot use, before a run trips over it."""
+    function = implementation.function
+    is_async = inspect.iscoroutinefunction(function)
+    if rule is Rule.EFFECT and not is_async:
+        wanted = "must be an async function"
+    elif rule is Rule.AROUND and (is_async or inspect.isasyncgenfunction(function)):
+        wanted = "must return an async context manager; put @asynccontextmanager on it"
+    elif inspect.isasyncgenfunction(function):
+        wanted = "must not yield; an async generator is no value"
+    else:
+        return
+    raise PluginError(f"plugin {implementation.plugin_name!r}: {hook!r} {wanted}")
 
 
 def _check_names(plugin: Any, name: str) -> None:
     """Refuse a public method that looks like a hook and is none (PGY-16)."""
     if not isinstance(plugin, Plugin):
         return
-    for attribute in dir(plugin):
+    # Of the class only: a callable that an instance keeps under such a name is its own affair.
+    for attribute in dir(type(plugin)):
         if attribute.startswith(_HOOK_PREFIXES) and attribute not in LIFECYCLE_HOOKS:
-            if not callable(inspect.getattr_static(plugin, attribute)):
-                continue
-            near = difflib.get_close_matches(attribute, LIFECYCLE_HOOKS, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise PluginError(
-                f"plugin {name!r}: {attribute!r} is not a hook; {hint}A helper method needs a leading underscore."
-            )
+            member = inspect.getattr_static(type(plugin), attribute)
+            if callable(member) or isinstance(member, classmethod):
+                raise PluginError(
+                    f"plugin {name!r}: {attribute!r} is not a hook{did_you_mean(attribute, LIFECYCLE_HOOKS)}; "
+                    "a helper method needs a leading underscore"
+                )
+
+
+def _check_object(plugin: Any) -> None:
+    """Refuse what pluggy would take without a word and never call."""
+    if plugin is None:
+        raise PluginError("None is not a plugin; leave it out of the list")
+    if isinstance(plugin, type):
+        raise PluginError(f"{plugin.__name__} is a class; list an object of it: {plugin.__name__}(…)")
+    if isinstance(plugin, str):
+        raise PluginError(f"{plugin!r} is a name, not a plugin; resolve names with hookwork.resolve.resolve_plugins")
 
 
 class Hooks:
@@ -117,17 +153,22 @@ class Hooks:
     __slots__ = (*LIFECYCLE_HOOKS, "plugins")
 
     def __init__(self, plugins: Iterable[Any] = ()) -> None:
+        given = tuple(plugins)
+        if not given:
+            self.plugins: tuple[tuple[str, Any], ...] = ()
+            for hook in LIFECYCLE_HOOKS:
+                setattr(self, hook, ())
+            return
         manager = _LifecycleManager(PROJECT_NAME)
         for spec in LIFECYCLE_SPECS:
             manager.add_hookspecs(spec)
-        self.plugins: tuple[tuple[str, Any], ...] = tuple(_registered(manager, plugins))
+        self.plugins = tuple(_registered(manager, given))
         try:
             manager.check_pending()
         except pluggy.PluginValidationError as error:
             raise PluginError(str(error)) from error
         for hook, (rule, parameters) in LIFECYCLE_HOOKS.items():
-            chain: Chain = _compile(manager, hook, rule, parameters) if self.plugins else ()
-            object.__setattr__(self, hook, chain)
+            setattr(self, hook, _compile(manager, hook, rule, parameters))
 
     def __getattr__(self, name: str) -> Chain:
         # Only reached for a name that is no hook: every hook has its slot.
@@ -137,8 +178,7 @@ class Hooks:
 def _registered(manager: pluggy.PluginManager, plugins: Iterable[Any]) -> Iterable[tuple[str, Any]]:
     seen: dict[str, Any] = {}
     for plugin in plugins:
-        if plugin is None:
-            raise PluginError("None is not a plugin; leave it out of the list")
+        _check_object(plugin)
         name = plugin_name(plugin)
         if not name:
             raise PluginError(f"a plugin of type {type(plugin).__name__} has an empty name; set its `name`")
@@ -172,6 +212,9 @@ async def first(chain: Chain, hook: str, *values: Any) -> tuple[Any, str] | None
                         continue
                 if logger.isEnabledFor(logging.DEBUG):
                     logger.debug("hook %s: plugin %s gave a value", hook, name)
+                    if any(result is value for value in values):
+                        # Most likely meant as "no opinion"; it silences every plugin after it (TT-11).
+                        logger.debug("hook %s: plugin %s returned its input; return None instead", hook, name)
                 return result, name
         except Exception as error:
             _note(error, name, hook)
