@@ -300,7 +300,7 @@ def _allows_null(node: Mapping[str, Any]) -> bool:
 
 def _override(schema: Any, tool: str, convert: Converter) -> tuple[dict[str, Any], Converter]:
     """An override schema: declared and enforced, before the function's own conversion (FN-04)."""
-    document = _document(schema, tool, "input_schema", mode="validation")
+    document = json_schema_of(schema, tool, "input_schema", mode="validation")
     check = compiled(document, tool, "input_schema")
 
     def checked(args: Mapping[str, Any]) -> Any:
@@ -317,7 +317,7 @@ def _override(schema: Any, tool: str, convert: Converter) -> tuple[dict[str, Any
 
 def _response_schema(returns: Any, output_schema: Any, tool: str) -> dict[str, Any] | None:
     if output_schema is not None:
-        return _document(output_schema, tool, "output_schema", mode="serialization")
+        return json_schema_of(output_schema, tool, "output_schema", mode="serialization")
     returns = strip_annotated(returns)[0]
     if returns in (_EMPTY, Any, None, type(None)) or _promises_nothing(returns):
         return None
@@ -336,8 +336,12 @@ def _promises_nothing(annotation: Any) -> bool:
     return any(_promises_nothing(member) for member in get_args(annotation))
 
 
-def _document(schema: Any, tool: str, what: str, *, mode: Any) -> dict[str, Any]:
-    """An override schema as a JSON schema: a mapping as it is, a type derived."""
+def json_schema_of(schema: Any, tool: str, what: str, *, mode: Any) -> dict[str, Any]:
+    """A JSON schema from what a user may give as one: a mapping as it is, a type derived.
+
+    Raises:
+        InvalidToolError: it is neither, or no schema can be derived from the type.
+    """
     if isinstance(schema, Mapping):
         return dict(schema)
     if schema is True or schema is False or isinstance(schema, str | list):

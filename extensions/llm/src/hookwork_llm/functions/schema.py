@@ -45,16 +45,16 @@ def _children(node: Mapping[str, Any]) -> list[Any]:
 def _reachable(name: str, defs: Mapping[str, Any]) -> set[str]:
     """Definitions that a definition leads to."""
     found: set[str] = set()
-    todo = [defs[name]]
-    while todo:
-        node = todo.pop()
+    pending = [defs[name]]
+    while pending:
+        node = pending.pop()
         if not isinstance(node, Mapping):
             continue
         target = str(node.get("$ref", "")).removeprefix(_REF)
         if target in defs and target not in found:
             found.add(target)
-            todo.append(defs[target])
-        todo += _children(node)
+            pending.append(defs[target])
+        pending += _children(node)
     return found
 
 
