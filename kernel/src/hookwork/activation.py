@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from hookwork.context import CallbackContext, InvocationContext
@@ -281,9 +280,12 @@ class Activation:
             inv.entered.add(path)
             if record is not None:  # an activation keeps its recorded branch and scope (ACT-16)
                 self.branch, self.isolation_scope = record.branch or self.branch, record.scope or self.isolation_scope
-            async with aclosing(self._enter(record is not None)) as events:
+            events = self._enter(record is not None)
+            try:
                 async for event in events:
                     yield event
+            finally:
+                await events.aclose()
             if not self._handed:
                 return
             self._hand_over()
@@ -372,10 +374,10 @@ class Activation:
                     return
             if not inv.ended:
                 ctx = self._body_context(resuming)
+                events: Any = target.body(ctx)
                 try:
-                    async with aclosing(target.body(ctx)) as events:  # type: ignore[type-var]
-                        async for event in events:
-                            yield event if event.partial and event.node_info is not None else self._own(event, ctx)
+                    async for event in events:
+                        yield event if event.partial and event.node_info is not None else self._own(event, ctx)
                 except Pause:
                     self._paused = True
                 except BaseExceptionGroup as group:
@@ -383,10 +385,12 @@ class Activation:
                         raise
                     self._paused = True
                 finally:
+                    await events.aclose()
                     ctx.close()
             if not inv.ended:
                 standing = self._settle_status(resuming)
-                async for event in self._after(resuming, standing):
+                event = await self._after(resuming, standing)
+                if event is not None:
                     yield event
             elif not self.status:
                 self.status = COMPLETED
@@ -493,18 +497,17 @@ class Activation:
             self.output = self.target.output(view)
         return Standing.DONE
 
-    async def _after(self, resuming: bool, standing: Standing) -> AsyncGenerator[Event, None]:
-        """``after_agent``, and the end marker of a body that gave none (ACT-14 c)."""
+    async def _after(self, resuming: bool, standing: Standing) -> Event | None:
+        """``after_agent``'s event, or the end marker of a body that gave no end (ACT-14 c)."""
         inv, target = self._inv, self.target
         due = standing is Standing.DONE and not self._ended and not target.derives_end
+        event: Event | None = None
         if inv.hooks.after_agent or target.after_agent:
             event, _ = await self._callback_event("after_agent", resuming, end=due)
-            if event is not None:
-                yield event
-                due = False
-        if due:
+        if event is None and due:
             info = NodeInfo(path=self.path, status=COMPLETED)
-            yield self._completed(Event(author=target.name, node_info=info))
+            event = self._completed(Event(author=target.name, node_info=info))
+        return event
 
     async def _callback_event(self, hook: str, resuming: bool, *, end: bool) -> tuple[Event | None, bool]:
         """Run a before or after stage; (its event or None, whether a content was given) (core AGT-11 … AGT-15).

@@ -148,7 +148,7 @@ class _DeltaView(MutableMapping[str, Any]):
 
 
 class Artifacts:
-    """The artifact service, bound to one run's app, user and session; saves are noted in the writer's delta (ART-13)."""
+    """The artifact service, bound to a run's app, user and session; saves go into the writer's delta (ART-13)."""
 
     __slots__ = ("_ctx",)
 

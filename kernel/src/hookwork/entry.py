@@ -83,7 +83,7 @@ def _given(session: Session, invocation_id: str, message: Content | None, answer
         )
     if answered is not None and answered != invocation_id:
         raise ValidationError(
-            f"the message answers calls of invocation {answered!r}, not of the given {invocation_id!r}; nothing was stored"
+            f"the message answers calls of invocation {answered!r}, not of {invocation_id!r}; nothing was stored"
         )
     if message is not None and answered is None and known:
         raise ValidationError(

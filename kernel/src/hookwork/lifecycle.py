@@ -8,7 +8,6 @@ import contextvars
 import logging
 import weakref
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from hookwork.activation import COMPLETED, Activation
@@ -53,7 +52,7 @@ def inside_run(core: RunCore | None) -> Iterator[None]:
 
 
 class RunCore:
-    """What a run's generator works on. It does not know its handle, so a dropped handle is finalised at once (HND-3)."""
+    """What a run's generator works on. It holds no handle, so a dropped handle is finalised at once (HND-3)."""
 
     __slots__ = (
         "__weakref__",
@@ -137,12 +136,7 @@ class RunCore:
 
     def left_by_caller(self) -> bool:
         """Whether the run is suspended at an event and its last consumer is the current task."""
-        return (
-            not self.over
-            and self.started
-            and not self.is_running()
-            and self.driver is asyncio.current_task()
-        )
+        return not self.over and self.started and not self.is_running() and self.driver is asyncio.current_task()
 
     async def wait_finished(self) -> None:
         """Until the run is over, after_run included."""
@@ -191,7 +185,8 @@ class RunCore:
     async def events(self) -> AsyncGenerator[Event, None]:
         """The whole run, from taking the session to after_run (core §3.1)."""
         runner = self.runner
-        self.driver = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        self.driver = asyncio.current_task(loop)
         runner.remember(self)
         key = (runner.app_name, self.user_id, self.session_id)
         locks = None
@@ -210,10 +205,12 @@ class RunCore:
                 else stage_stream(chain, (ctx,), stage, lambda: self._body(inv, ctx, stage))
             )
             try:
-                async with aclosing(stream) as events:  # type: ignore[type-var]
-                    async for event in events:
+                try:
+                    async for event in stream:
                         yield event
-                        self.driver = asyncio.current_task()
+                        self.driver = asyncio.current_task(loop)
+                finally:
+                    await stream.aclose()
             except BaseException as error:  # noqa: BLE001 - every way out ends in after_run, then goes on
                 leaving = error
             await self._end(inv, ctx, leaving)
@@ -323,14 +320,16 @@ class RunCore:
             else:
                 activation = Activation(inv, self.entry.agent, self.entry.path)
                 self._check_resumable(inv, activation)
-                async with aclosing(activation) as events:
-                    async for event in events:
+                try:
+                    async for event in activation:
                         if event.partial:
                             if inv.hooks.on_event:
                                 event = await self._filter(inv, ctx, event)
                             yield event
                         else:
                             yield await self._store(inv, ctx, event)
+                finally:
+                    await activation.aclose()
                 self._conclude(inv, activation)
             stage.outcome = StageOutcome(self.outcome, source=answer[1] if answer is not None else "default")
         except BaseException as error:

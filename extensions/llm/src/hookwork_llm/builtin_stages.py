@@ -1,4 +1,4 @@
-"""The built-in request stages (core §4.2). Each is ``fn(step, request)`` with the step of the flow as first argument."""
+"""The built-in request stages (core §4.2). Each is ``fn(flow, request)``."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import AsyncGenerator, Sequence
@@ -48,12 +49,22 @@ async def run_flow(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Ev
         stage = await flow.begin_step()
         if stage is None:
             return
-        async with aclosing(stage.responses()) as responses:
+        responses = stage.responses()
+        try:
             async for response in responses:
+                if stage.plain:
+                    response = stage.polished(response)
                 if not response.partial:
                     flow.final = response
                 elif response.content is not None or response.error_code or response.interrupted:
                     yield flow.partial_event(response)
+        except asyncio.CancelledError as error:
+            failed = stage.stray(error) if stage.plain else None
+            if failed is None:
+                raise
+            raise failed from error
+        finally:
+            await responses.aclose()
         event, calls = flow.model_event(stage)
         yield event
         flow.request_buffer.closed = True
@@ -250,12 +261,12 @@ class Flow:
 
     def _is_thought_only(self, response: ModelResponse) -> bool:
         content = response.content
-        return (
-            not response.error_code
-            and content is not None
-            and bool(content.parts)
-            and all(part.thought for part in content.parts)
-        )
+        if response.error_code or content is None or not content.parts:
+            return False
+        for part in content.parts:
+            if not part.thought:
+                return False
+        return True
 
     def _limit_thoughts(self, response: ModelResponse) -> ModelResponse:
         """The third thought-only turn in a row becomes an error event (FLOW-2)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -72,12 +72,16 @@ def says_nothing(response: ModelResponse) -> bool:
     content = response.content
     if content is None:
         return True
-    return not any(_says(part) for part in content.parts)
+    for part in content.parts:  # spelled out: this runs for every answer
+        if _says(part):
+            return False
+    return True
 
 
 def _says(part: Part) -> bool:
-    if part.text is not None:
-        return bool(part.text.strip()) or part.thought_signature is not None
+    text = part.text
+    if text is not None:
+        return (bool(text) and not text.isspace()) or part.thought_signature is not None
     return not part.is_empty()
 
 
@@ -93,7 +97,7 @@ def checked(response: ModelResponse) -> ModelResponse:
 class ModelStage:
     """One model call: hooks, effect, model. Iterate `responses`."""
 
-    __slots__ = ("agent", "ctx", "model", "request", "source", "span", "stage", "stream", "used_model")
+    __slots__ = ("_ids", "agent", "ctx", "model", "plain", "request", "source", "stage", "stream", "used_model")
 
     def __init__(
         self, agent: LlmAgent, model: Model, request: ModelRequest, ctx: CallbackContext, *, stream: bool
@@ -105,13 +109,34 @@ class ModelStage:
         self.stream = stream
         self.stage: Stage | None = None
         self.source = "default"
+        self.plain = False
         #: False when a hook answered instead.
         self.used_model = True
 
-    def responses(self) -> AsyncIterator[ModelResponse]:
-        """Partial responses, then one whole one, through all hooks."""
+    def responses(self) -> AsyncGenerator[ModelResponse, None]:
+        """Partial responses, then one whole one, through all hooks.
+
+        When nobody listens (``plain``) this is the model's own stream: the flow then calls `polished` on each
+        response, and `stray` when a CancelledError comes out of it.
+        """
         inv = self.ctx._inv
-        chain = inv.hooks.around_model
+        hooks, agent = inv.hooks, self.agent
+        chain = hooks.around_model
+        self.plain = not (
+            chain
+            or inv.tracer is not None
+            or hooks.before_model
+            or hooks.after_model
+            or hooks.on_model_error
+            or hooks.perform_model
+            or agent.before_model
+            or agent.after_model
+            or agent.on_model_error
+        )
+        if self.plain:
+            inv.count_llm_call()
+            self._ids = CallIds()
+            return self.model.generate(self.request, stream=self.stream)  # type: ignore[return-value]
         if not chain and inv.tracer is None:
             return self._staged()
         if chain:
@@ -120,6 +145,27 @@ class ModelStage:
         else:
             body = self._staged()
         return self._traced(body) if inv.tracer is not None else body
+
+    def polished(self, response: ModelResponse) -> ModelResponse:
+        """A response of a plain stage with its call ids, and its error code when it says nothing."""
+        if response.content is not None:
+            response = self._ids.apply(response)
+        return response if response.partial else checked(response)
+
+    def stray(self, error: asyncio.CancelledError) -> ModelError | None:
+        """A CancelledError that the model's own client let escape, as a model error; None when it is ours (TOOL-3)."""
+        task = asyncio.current_task()
+        if task is None or task.cancelling() > 0:
+            return None
+        failed = ModelError(
+            f"model {self.model.name!r}: its client was cancelled from within; try again",
+            provider=self.model.capabilities.provider,
+            model=self.model.name,
+            kind="connection",
+            retryable=True,
+        )
+        failed.__cause__ = error
+        return failed
 
     async def _traced(self, body: Any) -> AsyncGenerator[ModelResponse, None]:
         """Under a span, unless a hook answers in the model's place (crosscutting TEL-12)."""
@@ -167,20 +213,13 @@ class ModelStage:
                         response = ids.apply(response)
                 except StopAsyncIteration:
                     break
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 - on_model_error decides; without it the error goes on
                     response = await self._recovered(error)
                 except asyncio.CancelledError as error:
-                    if _is_ours():
+                    failed = self.stray(error)
+                    if failed is None:
                         raise
-                    response = await self._recovered(
-                        ModelError(
-                            f"model {self.model.name!r}: its client was cancelled from within; try again",
-                            provider=self.model.capabilities.provider,
-                            model=self.model.name,
-                            kind="connection",
-                            retryable=True,
-                        ).with_traceback(error.__traceback__)
-                    )
+                    response = await self._recovered(failed)
                 if not response.partial:
                     response = checked(response)
                     final = response
@@ -282,12 +321,6 @@ class ModelStage:
             if not task.done():
                 task.cancel()
                 await asyncio.wait([task])
-
-
-def _is_ours() -> bool:
-    """Whether a CancelledError is a cancellation of our own task, not one that a library let escape (TOOL-3)."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
 
 
 def _describe_response(span: Any, response: ModelResponse) -> None:

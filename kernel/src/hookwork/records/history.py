@@ -89,14 +89,15 @@ class Call(msgspec.Struct):
 class Record(msgspec.Struct):
     """What stored events say about one place (ACT-5). Positions are indices into the log; -1 = never.
 
-    ``newest*`` aggregates cover the subtree. ``calls`` are the place's own; ``open_below`` counts open calls of the
-    subtree.
+    ``first`` and ``newest*`` cover the subtree, ``own*`` and ``calls`` the place itself. ``turns`` counts its model
+    turns.
     """
 
     path: str
     invocation_id: str
     own: list[int]
     calls: list[Call]
+    first: int
     branch: str = ""
     scope: str = ""
     newest: int = -1
@@ -209,6 +210,8 @@ class HistoryIndex:
         answered: dict[str, int] = {}
         for part in content.parts:
             if part.function_call is not None:
+                if by_user:
+                    continue  # a client cannot make an agent's call
                 number += 1
                 if number == 1 and (record := self.records.get((invocation, path))) is not None:
                     turn = record.turns
@@ -216,18 +219,20 @@ class HistoryIndex:
             elif part.function_response is not None:
                 self._take_response(position, event, part.function_response, answered)
 
-    def _record(self, invocation: str, path: str) -> Record:
+    def _record(self, invocation: str, path: str, position: int) -> Record:
         record = self.records.get((invocation, path))
         if record is None:
-            record = self.records[invocation, path] = Record(path=path, invocation_id=invocation, own=[], calls=[])
+            record = self.records[invocation, path] = Record(
+                path=path, invocation_id=invocation, own=[], calls=[], first=position
+            )
             cut = path.rfind("/")
             if cut > 0:
-                self._record(invocation, path[:cut]).children.append(path)
+                self._record(invocation, path[:cut], position).children.append(path)
         return record
 
     def _take_own(self, position: int, event: Event, path: str) -> None:
         invocation = event.invocation_id
-        record = self._record(invocation, path)
+        record = self._record(invocation, path, position)
         if not record.own:
             record.branch, record.scope = event.branch, event.isolation_scope
         record.own.append(position)
@@ -241,7 +246,7 @@ class HistoryIndex:
             record.turns += 1
         self._take_end(position, event, record)
         for parent in parents(path):
-            above = self._record(invocation, parent)
+            above = self._record(invocation, parent, position)
             above.newest = position
             if actions.escalate:
                 above.escalated_below = True
@@ -255,7 +260,7 @@ class HistoryIndex:
             return
         record.end, record.output = position, output
         for path in (info.output_for or ()) if info is not None else ():
-            other = self._record(event.invocation_id, path)
+            other = self._record(event.invocation_id, path, position)
             other.end, other.output = position, output
 
     def _take_message(self, position: int, event: Event, path: str) -> None:
@@ -265,10 +270,10 @@ class HistoryIndex:
         if event.isolation_scope in self.scope_paths:
             places.append(self.scope_paths[event.isolation_scope])
         for invocation, place in places:
-            record = self._record(invocation, place)
+            record = self._record(invocation, place, position)
             record.newest_message = record.own_message = position
             for parent in parents(place):
-                self._record(invocation, parent).newest_message = position
+                self._record(invocation, parent, position).newest_message = position
 
     def _take_call(
         self, position: int, event: Event, path: str, call: FunctionCall, number: int, turn: int
@@ -301,12 +306,12 @@ class HistoryIndex:
         self.calls.append(entry)
         self.unanswered[id(entry)] = entry
         if path:
-            self._record(event.invocation_id, path).calls.append(entry)
+            self._record(event.invocation_id, path, position).calls.append(entry)
 
     def _take_response(
         self, position: int, event: Event, response: FunctionResponse, answered: dict[str, int]
     ) -> None:
-        call = self._answered_call(position, response.id or "", answered)
+        call = self._answered_call(position, response.id or "", event.author, answered)
         if call is None:
             return
         by_user = event.author == "user"
@@ -327,10 +332,10 @@ class HistoryIndex:
         if not call.is_open and not placeholder:
             self.unanswered.pop(id(call), None)
         if by_user and call.path:
-            record = self._record(call.invocation_id, call.path)
+            record = self._record(call.invocation_id, call.path, position)
             record.newest_answer = position
             for parent in parents(call.path):
-                self._record(call.invocation_id, parent).newest_answer = position
+                self._record(call.invocation_id, parent, position).newest_answer = position
         if by_user and call.scope in self.scope_paths:
             self._close_scope(call.scope, position)
 
@@ -341,9 +346,14 @@ class HistoryIndex:
                 other.closed_at = position
                 del self.unanswered[key]
 
-    def _answered_call(self, position: int, call_id: str, answered: dict[str, int]) -> Call | None:
-        """The newest earlier call of the id; the n-th response of an id in one event meets the n-th such call."""
+    def _answered_call(self, position: int, call_id: str, author: str, answered: dict[str, int]) -> Call | None:
+        """The newest earlier call of the id; the n-th response of an id in one event meets the n-th such call.
+
+        An agent answers only its own calls: siblings may use one id at the same time.
+        """
         calls = self.calls_by_id.get(call_id)
+        if calls and author != "user":
+            calls = [call for call in calls if call.author == author] or calls
         if not calls:
             return None
         newest = calls[-1]

@@ -253,7 +253,12 @@ _NUMBER_RULES: tuple[tuple[str, Callable[[Any, Any], bool], str], ...] = (
 def _unique(value: Any) -> bool:
     if not isinstance(value, list | tuple):
         return True
-    return not any(json_equal(a, b) for i, a in enumerate(value) for b in value[:i])
+    # Scalars are told apart by a set (a bool is no number in JSON); only arrays and objects are compared one by one.
+    scalars = [(isinstance(one, bool), one) for one in value if not isinstance(one, list | tuple | Mapping)]
+    nested = [one for one in value if isinstance(one, list | tuple | Mapping)]
+    if len(set(scalars)) < len(scalars):
+        return False
+    return not any(json_equal(a, b) for i, a in enumerate(nested) for b in nested[:i])
 
 
 # --- building blocks -------------------------------------------------------------------------------------------------
