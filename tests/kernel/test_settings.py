@@ -142,6 +142,29 @@ def test_a_pyproject_elsewhere_in_the_tree_that_is_broken_is_named(tmp_path: Pat
         load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[tool.hookwork]\nmodel = 'm'",
+        "[ tool . hookwork ]\nmodel = 'm'",
+        "[tool.\"hookwork\"]\nmodel = 'm'",
+        "[tool]\nhookwork.model = 'm'",
+        "[tool]\n  hookwork = { model = 'm' }",
+        "tool.hookwork.model = 'm'",
+        "tool = { hookwork = { model = 'm' } }",
+        "'tool'.'hookwork' = { model = 'm' }",
+    ],
+)
+def test_every_spelling_of_the_table_is_seen(text: str, tmp_path: Path) -> None:
+    write(tmp_path, "pyproject.toml", text)
+    assert load(tmp_path).model == "m"
+
+
+def test_a_pyproject_that_only_depends_on_hookwork_is_not_parsed(tmp_path: Path) -> None:
+    write(tmp_path, "pyproject.toml", 'not TOML\ndependencies = [\n  "hookwork>=0.1",\n]\n')
+    assert load(tmp_path) == NO_SETTINGS
+
+
 def test_a_bom_and_other_languages_are_read(tmp_path: Path) -> None:
     (tmp_path / "hookwork.toml").write_bytes(b"\xef\xbb\xbf" + 'model = "modèle-ü"\n'.encode())
     assert load(tmp_path).model == "modèle-ü"
