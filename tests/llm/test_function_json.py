@@ -21,9 +21,11 @@ from hookwork.records.frozen import FrozenDict, FrozenList, freeze
 from hookwork_llm.functions.json_schema import JsonSchema, SchemaError, json_equal
 from hookwork_llm.functions.results import NotJson, as_response, to_json
 
+# Text that every store can hold; `freeze` replaces other characters.
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=5)
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=8,
 )
 
@@ -112,6 +114,12 @@ def test_fn_02_schema_that_cannot_be_enforced_is_refused(schema: Any) -> None:
 def test_every_value_equals_itself_and_its_const(value: Any) -> None:
     assert json_equal(value, json.loads(json.dumps(value)))
     assert JsonSchema({"const": value}).faults(value) == []
+
+
+@given(st.lists(json_values, max_size=4))
+def test_unique_items_are_pairwise_unequal(items: list[Any]) -> None:
+    equal = any(json_equal(a, b) for i, a in enumerate(items) for b in items[:i])
+    assert bool(JsonSchema({"uniqueItems": True}).faults(items)) is equal
 
 
 @given(json_values)
