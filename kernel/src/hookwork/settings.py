@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any
 
 from hookwork.catalogue import did_you_mean
@@ -109,12 +108,12 @@ class Settings:
             environ = {} if _isolated.get() else os.environ
         if config is None:
             config = environ.get(CONFIG_VARIABLE) or None
+        path: str | None = None
         if config is None:
-            path = None if _isolated.get() and start is None else _nearest(Path(start) if start else Path.cwd())
-        elif str(config) == "none":
-            path = None
-        else:
-            path = Path(config)
+            if start is not None or not _isolated.get():
+                path = _nearest(os.path.realpath(start if start is not None else os.curdir))
+        elif os.fspath(config) != "none":
+            path = os.fspath(config)
         settings = NO_SETTINGS if path is None else cls(**_from_file(path))
         from_environment = _from_environment(environ)
         return settings.merged(**from_environment) if from_environment else settings
@@ -152,13 +151,13 @@ class Settings:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def _nearest(start: Path) -> Path | None:
+def _nearest(folder: str) -> str | None:
     """The configuration file of the first folder upwards that has one."""
-    here = start.resolve()
-    for folder in (here, *here.parents):
-        own, project = folder / "hookwork.toml", folder / "pyproject.toml"
-        has_project = project.is_file() and _project_table(project) is not None
-        if own.is_file():
+    # os.path instead of pathlib: that one's import costs every start-up some 4 ms.
+    while True:
+        own, project = os.path.join(folder, "hookwork.toml"), os.path.join(folder, "pyproject.toml")
+        has_project = os.path.isfile(project) and _project_table(project) is not None
+        if os.path.isfile(own):
             if has_project:
                 raise ConfigurationError(
                     f"both {own} and the [tool.hookwork] table of {project} configure Hookwork; keep one of them"
@@ -166,10 +165,13 @@ def _nearest(start: Path) -> Path | None:
             return own
         if has_project:
             return project
-    return None
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return None
+        folder = parent
 
 
-def _project_table(path: Path) -> Any:
+def _project_table(path: str) -> Any:
     """The [tool.hookwork] table of a pyproject.toml, None when it has none; most files are not parsed for that."""
     if _MENTION.search(_read(path)) is None:
         return None
@@ -177,14 +179,15 @@ def _project_table(path: Path) -> Any:
     return tool.get("hookwork") if isinstance(tool, dict) else None
 
 
-def _read(path: Path) -> bytes:
+def _read(path: str) -> bytes:
     try:
-        return path.read_bytes()
+        with open(path, "rb") as file:
+            return file.read()
     except OSError as error:
         raise ConfigurationError(f"settings file {path} cannot be read: {error.strerror or error}") from error
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def _parse(path: str) -> dict[str, Any]:
     import tomllib
 
     try:
@@ -193,8 +196,8 @@ def _parse(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"settings file {path} is not valid TOML: {error}") from error
 
 
-def _from_file(path: Path) -> dict[str, Any]:
-    if path.name == "pyproject.toml":
+def _from_file(path: str) -> dict[str, Any]:
+    if os.path.basename(path) == "pyproject.toml":
         found = _project_table(path)
         if found is None:
             raise ConfigurationError(f"{path} has no [tool.hookwork] table; add one or name another file")
@@ -207,14 +210,14 @@ def _from_file(path: Path) -> dict[str, Any]:
             )
     if not isinstance(found, dict):
         raise ConfigurationError(f"{path}: tool.hookwork must be a table, not {_kind(found)}")
-    values: dict[str, Any] = {"source": str(path), "tables": {}}
+    values: dict[str, Any] = {"source": path, "tables": {}}
     for key, value in found.items():
         if key in KEYS:
             values[key] = value
         elif isinstance(value, dict):
             values["tables"][key] = value
         else:
-            raise _unknown_key(key, str(path))
+            raise _unknown_key(key, path)
     return values
 
 
