@@ -64,11 +64,15 @@ class Call(msgspec.Struct):
     message: str | None = None
     payload: Any = None
     response_schema: Any = None
+    #: the newest request for a person's approval of this call.
+    request: Call | None = None
 
     @property
     def is_open(self) -> bool:
-        """Waits for an answer (PND-1)."""
-        return self.long_running and not self.failed_event and self.closed_at is None
+        """Waits for an answer (PND-1). While a person is asked to approve the call, the request waits in its place."""
+        if not self.long_running or self.failed_event or self.closed_at is not None:
+            return False
+        return self.request is None or not self.request.is_open
 
     @property
     def answer(self) -> Response | None:
@@ -82,7 +86,7 @@ class Call(msgspec.Struct):
 
     @property
     def scope(self) -> str:
-        """The isolation scope of a delegation by this call: its id, with ``~n`` when the id was used before (ACT §4)."""
+        """The isolation scope of a delegation by this call: its id, ``~n`` behind it when used before (ACT §4)."""
         return self.id if self.occurrence == 1 else f"{self.id}~{self.occurrence}"
 
 
@@ -302,6 +306,8 @@ class HistoryIndex:
             responses=[],
         )
         _describe(entry, event)
+        if entry.kind == "confirmation" and (asked_about := self.newest_call(_original_id(entry))) is not None:
+            asked_about.request = entry
         same.append(entry)
         self.calls.append(entry)
         self.unanswered[id(entry)] = entry
@@ -319,10 +325,9 @@ class HistoryIndex:
         placeholder = call.id in confirmations
         payload = response.response
         closed_ids = (event.custom_metadata or {}).get(CLOSED_CALLS) or ()
+        failed = isinstance(payload, dict) and "error" in payload
         closes = not placeholder and (
-            by_user
-            or (event.author == call.author and isinstance(payload, dict) and "error" in payload)
-            or call.id in closed_ids
+            by_user or (event.author == call.author and (failed or call.id in closed_ids))
         )
         call.responses.append(
             Response(position=position, author=event.author, payload=payload, closes=closes, placeholder=placeholder)
@@ -373,6 +378,12 @@ def is_model_turn(event: Event) -> bool:
     if content.role != "model":
         return False
     return not any(part.function_call is not None and part.function_call.name in KINDS for part in content.parts)
+
+
+def _original_id(request: Call) -> str:
+    """The id of the call that a confirmation request is about."""
+    original = request.args.get("originalFunctionCall")
+    return str(original.get("id") or "") if isinstance(original, dict) else ""
 
 
 def _describe(call: Call, event: Event) -> None:

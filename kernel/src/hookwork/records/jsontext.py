@@ -107,7 +107,7 @@ def _is_sound(value: Any) -> bool:
                 return False
         return True
     if kind is list:
-        for item in value:  # noqa: SIM110 - a generator would cost more than the loop
+        for item in value:  # a generator would cost more than the loop
             if not _is_sound(item):
                 return False
         return True

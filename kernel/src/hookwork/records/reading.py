@@ -87,7 +87,7 @@ def _record_reader(kind: type[Record]) -> Reader:
 
 
 def _is_outdone(document: dict[str, Any], better: tuple[str, ...]) -> bool:
-    for spelling in better:  # noqa: SIM110 - a generator would cost more than the loop
+    for spelling in better:  # a generator would cost more than the loop
         if document.get(spelling) is not None:
             return True
     return False

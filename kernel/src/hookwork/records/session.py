@@ -72,7 +72,9 @@ class EventLog:
         if index is None:
             index = self._index = HistoryIndex()
         if index.length < len(self.events):
-            index.extend(self.events, live_positions(self.events) if self.has_rewinds else None)
+            # A rewind drops the index, so what comes behind a built one is live: older events are looked at once only.
+            fresh = self.has_rewinds and index.length == 0
+            index.extend(self.events, live_positions(self.events) if fresh else None)
         return index
 
 
