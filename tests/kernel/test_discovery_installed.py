@@ -92,6 +92,13 @@ def test_ext_3_allow_list_loads_only_those_and_imports_nothing_else(fake_site: A
     assert found["imported"] == ["fake_three", "fake_two"]
 
 
+def test_ext_3_a_misspelt_name_in_the_allow_list_is_warned_about(fake_site: Any) -> None:
+    fake_site.install("one", {"hookwork": {"one": "fake_one"}}, {"fake_one": EXTENSION})
+    found, stderr = report(fake_site, HOOKWORK_EXTENSIONS="oen")
+    assert found["who"] == []
+    assert "HOOKWORK_EXTENSIONS: no extension is named 'oen' (did you mean 'one'?)" in stderr
+
+
 def test_ext_3_disabled_extensions_are_not_imported(fake_site: Any) -> None:
     for name in ("one", "two"):
         fake_site.install(name, {"hookwork": {name: f"fake_{name}"}}, {f"fake_{name}": EXTENSION})
@@ -185,3 +192,45 @@ def test_dist_1_import_hookwork_reads_no_metadata_and_discovery_needs_no_library
         """
     )
     assert done.stdout.split() == ["False", "False"], done.stderr
+
+
+def test_ext_8_a_strangers_plugins_run_in_the_order_of_the_projects_list(fake_site: Any) -> None:
+    plugin = """
+        from hookwork import Plugin
+
+        class Note(Plugin):
+            name = "note"
+
+            def __init__(self, *, text):
+                self.text = text
+
+            async def before_agent(self, ctx, agent):
+                print(f"{self.name}: {self.text}")
+    """
+    fake_site.install("note-dist", {"hookwork.plugins": {"note": "fake_note:Note"}}, {"fake_note": plugin})
+    (fake_site.cwd / "pyproject.toml").write_text(
+        """
+        [tool.hookwork]
+        plugins = ["note:second", "note"]
+        [tool.hookwork.note]
+        text = "of the plugin"
+        [tool.hookwork.second]
+        text = "of the alias"
+        """
+    )
+    done = fake_site.python(
+        """
+        import asyncio
+        from hookwork import Agent, Event, Runner, text_content
+
+        async def body(ctx):
+            yield Event(content=text_content("hello"))
+
+        async def main():
+            async with Runner(Agent(name="greeter", body=body)) as runner:
+                print(await runner.ask(user_id="u", message="hi"))
+
+        asyncio.run(main())
+        """
+    )
+    assert done.stdout.splitlines() == ["second: of the alias", "note: of the plugin", "hello"], done.stderr

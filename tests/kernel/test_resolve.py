@@ -150,6 +150,14 @@ def test_reg_9_an_extension_that_failed_to_load_is_named_with_its_reason() -> No
     assert "extension 'mine' failed to load: 'create_modle' is no provider hook" in str(caught.value)
 
 
+def test_ext_5_what_is_switched_off_is_said() -> None:
+    off = Settings(disabled=["offline", "inmemory"])
+    with pytest.raises(UnknownModelError, match=r"'offline' \(hookwork-offline\) would, but it is switched off"):
+        resolve_model("offline", off)
+    with pytest.raises(ConfigurationError, match=r"'inmemory' \(hookwork-inmemory\) would, but it is switched off"):
+        resolve_session_service("memory:", off)
+
+
 @pytest.mark.parametrize("value", ["", "  ", 3, None])
 def test_a_model_must_be_a_name_or_a_model(value: Any) -> None:
     with pytest.raises(ConfigurationError, match="a model is a Model or a name"):

@@ -41,6 +41,18 @@ def _failures(records: Iterable[ExtensionRecord]) -> str:
     )
 
 
+def _switched_off(distribution: str | None, registry: ExtensionRegistry) -> str:
+    """That what would answer is installed but left out, by ``disabled`` or ``HOOKWORK_EXTENSIONS``."""
+    return next(
+        (
+            f"; extension {record.name!r} ({record.distribution}) would, but it is switched off"
+            for record in registry.skipped
+            if distribution is not None and record.distribution == distribution
+        ),
+        "",
+    )
+
+
 def _registry(settings: Settings) -> ExtensionRegistry:
     registry = extensions()
     return registry.without(settings.disabled) if settings.disabled else registry
@@ -97,9 +109,9 @@ def _unknown_model(name: str, registry: ExtensionRegistry) -> str:
     broken = [record for record in registry.broken if distribution in (None, record.distribution)]
     reasons = _failures(broken)
     installed = any(record.distribution == distribution for record in (*registry.loaded, *broken))
-    skipped = next((record for record in registry.skipped if record.distribution == distribution), None)
-    if skipped is not None:
-        return f"{text}{near}; {skipped.name!r} ({skipped.distribution}) is installed but switched off"
+    off = _switched_off(distribution, registry)
+    if off:
+        return text + near + off
     return text + near + reasons + install_line(None if installed else distribution)
 
 
@@ -172,6 +184,9 @@ def _unknown_scheme(scheme: str, kind: str, hook: str, url: str, registry: Exten
     text += ", ".join(registry.provider_names(hook)) or "none"
     reasons = [record for record in registry.broken if distribution in (None, record.distribution)]
     text += _failures(reasons)
+    off = _switched_off(distribution, registry)
+    if off:
+        return text + off
     near = did_you_mean(scheme, SERVICE_SCHEMES) if not known else ""
     return text + near + install_line(distribution if distribution not in installed else None)
 

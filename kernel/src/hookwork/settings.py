@@ -26,7 +26,7 @@ KEYS = (*TEXT_KEYS, *LIST_KEYS)
 CONFIG_VARIABLE = "HOOKWORK_CONFIG"
 
 # Any spelling that could make the table (a dependency on hookwork does not): only then is the file parsed, 3 ms.
-_MENTION = re.compile(rb"""(?m)tool["']?\s*\.\s*["']?hookwork|^\s*["']?hookwork["']?\s*[.=]|hookwork["']?\s*=\s*\{""")
+_MENTION = rb"""(?m)tool["']?\s*\.\s*["']?hookwork|^\s*["']?hookwork["']?\s*[.=]|hookwork["']?\s*=\s*\{"""
 
 _isolated: ContextVar[bool] = ContextVar("hookwork_no_settings", default=False)
 
@@ -173,7 +173,7 @@ def _nearest(folder: str) -> str | None:
 
 def _project_table(path: str) -> Any:
     """The [tool.hookwork] table of a pyproject.toml, None when it has none; most files are not parsed for that."""
-    if _MENTION.search(_read(path)) is None:
+    if re.search(_MENTION, _read(path)) is None:
         return None
     tool = _parse(path).get("tool")
     return tool.get("hookwork") if isinstance(tool, dict) else None

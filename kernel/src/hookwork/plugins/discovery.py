@@ -355,6 +355,9 @@ def _installed() -> ExtensionRegistry:
         candidates.append(extension)
     listed = os.environ.get("HOOKWORK_EXTENSIONS")
     allowed = None if listed is None else [name.strip() for name in listed.split(",") if name.strip()]
+    for name in allowed or ():
+        if name not in owners:
+            logger.warning("HOOKWORK_EXTENSIONS: no extension is named %r%s", name, did_you_mean(name, owners))
     return ExtensionRegistry(
         candidates, plugins=by_name(points[PLUGINS]), agents=by_name(points[AGENTS]), allowed=allowed
     )
