@@ -279,9 +279,7 @@ class HistoryIndex:
             for parent in parents(place):
                 self._record(invocation, parent, position).newest_message = position
 
-    def _take_call(
-        self, position: int, event: Event, path: str, call: FunctionCall, number: int, turn: int
-    ) -> None:
+    def _take_call(self, position: int, event: Event, path: str, call: FunctionCall, number: int, turn: int) -> None:
         call_id = call.id or ""
         args = call.args if isinstance(call.args, dict) else _NO_ARGS
         same = self.calls_by_id.setdefault(call_id, [])
@@ -314,9 +312,7 @@ class HistoryIndex:
         if path:
             self._record(event.invocation_id, path, position).calls.append(entry)
 
-    def _take_response(
-        self, position: int, event: Event, response: FunctionResponse, answered: dict[str, int]
-    ) -> None:
+    def _take_response(self, position: int, event: Event, response: FunctionResponse, answered: dict[str, int]) -> None:
         call = self._answered_call(position, response.id or "", event.author, answered)
         if call is None:
             return
@@ -326,9 +322,7 @@ class HistoryIndex:
         payload = response.response
         closed_ids = (event.custom_metadata or {}).get(CLOSED_CALLS) or ()
         failed = isinstance(payload, dict) and "error" in payload
-        closes = not placeholder and (
-            by_user or (event.author == call.author and (failed or call.id in closed_ids))
-        )
+        closes = not placeholder and (by_user or (event.author == call.author and (failed or call.id in closed_ids)))
         call.responses.append(
             Response(position=position, author=event.author, payload=payload, closes=closes, placeholder=placeholder)
         )
