@@ -15,11 +15,11 @@ class AgentProviders:
     """Who makes agents and nodes."""
 
     @hookspec
-    def create_agent(self, kind: str, config: dict[str, Any]) -> Agent | None:  # type: ignore[empty-body]
+    def create_agent(self, kind: str, config: dict[str, Any]) -> Agent | None:
         """Called for an agent of a kind named in YAML; the first agent wins."""
 
     @hookspec
-    def build_node(self, value: Any) -> Node | None:  # type: ignore[empty-body]
+    def build_node(self, value: Any) -> Node | None:
         """Called for a value used as a node that is none (workflow HK-1); the first node wins."""
 
     @hookspec

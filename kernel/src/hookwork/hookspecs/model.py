@@ -14,7 +14,7 @@ class ModelProviders:
     """Who makes models from names."""
 
     @hookspec
-    def create_model(self, name: str, settings: dict[str, Any]) -> Model | None:  # type: ignore[empty-body]
+    def create_model(self, name: str, settings: dict[str, Any]) -> Model | None:
         """Called when a model is given by name (models REG-1); the first model wins.
 
         ``name`` is the name without the ``provider/`` prefix; ``settings`` the extension's own table. Do no I/O and

@@ -14,15 +14,15 @@ class ServiceProviders:
     """Who makes services from URLs (services §9). Each builds without I/O; None: not my scheme."""
 
     @hookspec
-    def create_session_service(self, url: str, settings: dict[str, Any]) -> SessionService | None:  # type: ignore[empty-body]
+    def create_session_service(self, url: str, settings: dict[str, Any]) -> SessionService | None:
         """Called for ``sessions=URL``; the first service wins."""
 
     @hookspec
-    def create_artifact_service(self, url: str, settings: dict[str, Any]) -> ArtifactService | None:  # type: ignore[empty-body]
+    def create_artifact_service(self, url: str, settings: dict[str, Any]) -> ArtifactService | None:
         """Called for ``artifacts=URL``; the first service wins."""
 
     @hookspec
-    def create_memory_service(self, url: str, settings: dict[str, Any]) -> MemoryService | None:  # type: ignore[empty-body]
+    def create_memory_service(self, url: str, settings: dict[str, Any]) -> MemoryService | None:
         """Called for ``memory=URL``; the first service wins."""
 
     @hookspec

@@ -14,5 +14,5 @@ class ToolProviders:
     """Who makes toolsets from names."""
 
     @hookspec
-    def create_toolset(self, kind: str, settings: dict[str, Any]) -> Toolset | None:  # type: ignore[empty-body]
+    def create_toolset(self, kind: str, settings: dict[str, Any]) -> Toolset | None:
         """Called for a toolset named in settings or YAML; the first toolset wins."""
