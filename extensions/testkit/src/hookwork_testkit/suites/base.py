@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest_asyncio
+from hypothesis import settings
 
 from hookwork.records.content import Content, Part
 from hookwork.records.event import Event, EventActions, new_event
@@ -48,6 +49,10 @@ class SessionSuiteBase(ABC):
     def append_faults(self, service: SessionService) -> Mapping[str, Callable[[], AbstractContextManager[object]]]:
         """Named ways to make the next append fail half-way (CS-27); each is entered around one append."""
         return {}
+
+    def property_settings(self, **more: Any) -> settings:
+        """The Hypothesis settings of the property tests: no deadline, no files written."""
+        return settings(**{"max_examples": self.max_examples, "deadline": None, "database": None, **more})
 
     @pytest_asyncio.fixture
     async def service(self) -> AsyncIterator[SessionService]:

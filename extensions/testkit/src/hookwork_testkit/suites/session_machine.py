@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 from hypothesis.stateful import run_state_machine_as_test as run_machine
@@ -263,7 +262,7 @@ class SessionLaws(SessionSuiteBase):
         machine = type(
             "Machine", (SessionMachine,), {"make_service": staticmethod(self.make_service), "app_name": self.app_name}
         )
-        walk = settings(max_examples=self.max_examples, stateful_step_count=30, deadline=None, database=None)
+        walk = self.property_settings(stateful_step_count=30)
         await in_own_loop(lambda: run_machine(machine, settings=walk))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, SupportsIndex
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hookwork.errors import SessionNotFoundError, ValidationError
@@ -108,7 +108,7 @@ class SessionReads(SessionSuiteBase):
     async def test_cs_45_windows_over_random_histories(self) -> None:
         """LOG-8, LOG-9: pairs are whole, an invocation begins the window, and the start can be reached."""
 
-        @settings(max_examples=self.max_examples, deadline=None, database=None)
+        @self.property_settings()
         @given(played=moves, size=st.integers(min_value=0, max_value=8), step=st.integers(min_value=1, max_value=4))
         def law(played: list[Move], size: int, step: int) -> None:
             drive(lambda: self._window_law(history(played), size, step))
@@ -180,7 +180,7 @@ class SessionReads(SessionSuiteBase):
     async def test_cs_48_what_is_derived_equals_what_the_events_alone_give(self) -> None:
         """LOG-11, LOG-12: open calls, live events and records of every kind of handle."""
 
-        @settings(max_examples=self.max_examples, deadline=None, database=None)
+        @self.property_settings()
         @given(played=moves, cut=st.integers(min_value=0, max_value=24))
         def law(played: list[Move], cut: int) -> None:
             drive(lambda: self._derived_law(history(played), cut))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from hookwork_testkit.suites.session_appends import SessionAppends
 from hookwork_testkit.suites.session_basics import SessionBasics
 from hookwork_testkit.suites.session_machine import SessionLaws
@@ -11,3 +13,10 @@ from hookwork_testkit.suites.session_sharing import SessionSharing
 
 class SessionServiceSuite(SessionBasics, SessionAppends, SessionSharing, SessionReads, SessionLaws):
     """Subclass it in a test module and say how a service is made; options: `SessionSuiteBase`."""
+
+    #: The property tests, which take longer than the rest together.
+    property_tests: ClassVar = (
+        "test_cs_45_windows_over_random_histories",
+        "test_cs_47_a_random_walk_agrees_with_lists_and_dicts",
+        "test_cs_48_what_is_derived_equals_what_the_events_alone_give",
+    )
