@@ -190,7 +190,7 @@ def _flag(reading: Reading, name: str) -> Any:
     pieces = [word for word in words(name) if word not in _FLAG_WORDS]
     if not pieces:
         return _MISSING
-    mention = re.search(r"(?<!\w)" + r"[\s_-]*".join(map(re.escape, pieces)), reading.text, re.IGNORECASE)
+    mention = re.search(r"(?<!\w)" + r"[\s_-]*".join(map(re.escape, pieces)), reading.head, re.IGNORECASE)
     if mention is None:
         return _MISSING
     around = reading.text[max(0, mention.start() - 12) : mention.start()]
@@ -233,7 +233,7 @@ def _enum_matches(reading: Reading, allowed: list[Any]) -> Iterator[tuple[int, i
         if isinstance(option, str) and option:
             pieces = words(option)
             core = r"[\s_-]*".join(map(re.escape, pieces)) if pieces else re.escape(option)
-            for match in re.finditer(rf"(?<!\w){core}s?(?!\w)", reading.text, re.IGNORECASE):
+            for match in re.finditer(rf"(?<!\w){core}s?(?!\w)", reading.head, re.IGNORECASE):
                 if not reading.is_taken(*match.span()):
                     yield match.start(), match.end(), option
         elif isinstance(option, int | float):
@@ -246,7 +246,7 @@ def _enum_matches(reading: Reading, allowed: list[Any]) -> Iterator[tuple[int, i
 def _array(
     reading: Reading, name: str, schema: Schema, option: Option, accept: Callable[[Any], bool], needed: bool
 ) -> Any:
-    for value in find_json(reading.text):
+    for value in find_json(reading.head):
         if isinstance(value, list) and accept(value):
             return value
     for item in variants(schema.get("items", {}), option.schema):
@@ -306,7 +306,7 @@ def _texts(reading: Reading, name: str, item: Schema, option: Option, accept: Ca
 
 def _enumeration(reading: Reading, option: Option, accept: Callable[[Any], bool]) -> list[Any]:
     """``add milk, eggs and bread to the list`` → the three."""
-    body = reading.text.split(":", 1)[-1]
+    body = reading.head.split(":", 1)[-1]
     pieces = _LIST_SPLIT.split(body.strip())
     if len(pieces) < 2:
         return []
@@ -317,7 +317,7 @@ def _enumeration(reading: Reading, option: Option, accept: Callable[[Any], bool]
 
 
 def _object(reading: Reading, schema: Schema, option: Option, accept: Callable[[Any], bool], needed: bool) -> Any:
-    for value in find_json(reading.text):
+    for value in find_json(reading.head):
         if isinstance(value, dict) and accept(value):
             return value
     if not needed or reading.depth >= _MAX_NESTING:

@@ -14,6 +14,8 @@ from hookwork_offline.values import read_json
 #: How relayed text of other agents begins (core CON-4), and where remembered conversations stand (tools-plugins BT-20).
 RELAY_LEAD = "For context:"
 MEMORY_LEAD = "<PAST_CONVERSATIONS"
+#: How the note begins that a single-turn agent gets beside its task (core CON-9): no words of a person.
+NO_REPLY_LEAD = "No user will reply"
 _RELAYED = re.compile(r"^\[([^\]\n]+)\] (said: )?([\s\S]*)$")
 
 
@@ -92,7 +94,8 @@ def _first_text(content: Content) -> str:
 
 
 def _plain_text(content: Content) -> str:
-    return "\n".join(part.text.strip() for part in content.parts if part.text and not part.thought).strip()
+    texts = (part.text.strip() for part in content.parts if part.text and not part.thought)
+    return "\n".join(text for text in texts if text and not text.startswith(NO_REPLY_LEAD))
 
 
 def _has_media(content: Content) -> bool:

@@ -23,7 +23,7 @@ MEMORY = 6
 MAX_CALLS = 24
 
 _CLAUSE = re.compile(
-    r"\s*[;,]\s+(?:and\s+|then\s+)*|\s+(?:and\s+then|and\s+also|and|then|also|plus)\s+|[.?!]+\s+|\n+", re.I
+    r"\s{0,4}[;,]\s+(?:(?:and|then)\s+){0,2}|\s{1,4}(?:and\s+then|and\s+also|and|then|also|plus)\s+|[.?!]\s+|\n+", re.I
 )
 _QUOTED = re.compile(r"\"[^\"\n]*\"|“[^”\n]*”|`[^`\n]*`|«[^»\n]*»|(?<!\w)'[^'\n]*'(?!\w)")
 _CANCEL = re.compile(r"^\W*(?:never ?mind|cancel(?: (?:it|that))?|forget (?:it|that)|stop|drop it|leave it)\W*$", re.I)
@@ -278,6 +278,8 @@ def clauses(text: str) -> list[Clause]:
     """The pieces of a message that may each speak of another tool; quoted text is never cut."""
     hidden = _QUOTED.sub(lambda match: "\0" * len(match.group()), text)
     cuts = [0, *(edge for match in _CLAUSE.finditer(hidden) for edge in match.span()), len(text)]
+    if len(cuts) > 2 * MAX_CALLS:  # a pasted document: its remainder is one piece
+        cuts = [*cuts[: 2 * MAX_CALLS - 1], len(text)]
     pieces = [Clause(start, end, text[start:end]) for start, end in zip(cuts[::2], cuts[1::2], strict=True)]
     return [piece for piece in pieces if stems(piece.text) or re.search(r"\d", piece.text)]
 

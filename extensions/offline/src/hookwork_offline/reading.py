@@ -17,6 +17,10 @@ _SUFFIXES = frozenset({"id", "code", "key", "name", "no", "num", "number"})  # "
 _COUNTING = frozenset({"num", "number", "max", "maximum", "min", "minimum", "count", "total", "limit", "in", "per"})
 
 
+#: Characters of a text that are searched for values. What stands further down is content, not a wish.
+READ_LIMIT = 4000
+
+
 class Reading:
     """A text being read for one call. Each value is used once."""
 
@@ -24,7 +28,7 @@ class Reading:
 
     def __init__(self, text: str, evidence: frozenset[str], foreign: frozenset[str] = frozenset()) -> None:
         self.text = text
-        self.values = find_values(text, evidence)
+        self.values = find_values(text[:READ_LIMIT], evidence)
         self.foreign = foreign
         self.taken: list[tuple[int, int]] = []
         self.depth = 0  # how many nested objects the reading is inside of
@@ -34,6 +38,11 @@ class Reading:
         for value in self.values:
             if (not kinds or value.kind in kinds) and not self.is_taken(value.start, value.end):
                 yield value
+
+    @property
+    def head(self) -> str:
+        """The part of the text in which arguments are looked for."""
+        return self.text[:READ_LIMIT]
 
     def take(self, start: int, end: int) -> None:
         """Mark a stretch of the text as used."""
@@ -78,7 +87,7 @@ class Reading:
         for spelling in spellings:
             if spelling:
                 mention = r"[\s_-]*".join(re.escape(piece) for piece in spelling)
-                for match in re.finditer(rf"(?<!\w){mention}s?(?!\w){_LINK}", self.text, re.IGNORECASE):
+                for match in re.finditer(rf"(?<!\w){mention}s?(?!\w){_LINK}", self.head, re.IGNORECASE):
                     yield match.end()
 
     def cued(self, name: str) -> Iterator[Value]:

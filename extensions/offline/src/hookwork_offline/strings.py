@@ -73,6 +73,7 @@ _RAW_WORD = re.compile(r"[^\W_][\w.'’-]*")
 _POLITE = re.compile(
     r"^(?:please|can you|could you|would you|will you|i want to|i'd like to|i would like to|hey|hi|hello)[\s,]+", re.I
 )
+_LONGEST_ANSWER = 300
 _LEAD_IN = re.compile(
     r"^(?:(?:it|that|this)(?:'s|’s| is)|i want|i'd like|i mean|use|take|make it|in|at|for|to|the|with|please|well|oh)"
     r"[\s,:]+",
@@ -137,7 +138,7 @@ def _by_kind(reading: Reading, name: str, schema: Schema, kinds: tuple[str, ...]
 
 def _when(reading: Reading, schema: Schema, accept: Accept) -> str | None:
     """A day said in words: as a date where the schema wants one, else as it was said."""
-    for match in _WHEN.finditer(reading.text):
+    for match in _WHEN.finditer(reading.head):
         said = match.group()
         offset = _RELATIVE_DAYS.get(said.lower())
         candidates = [said]
@@ -192,7 +193,7 @@ def _loose(reading: Reading, name: str, accept: Accept) -> str | None:
 def _object(reading: Reading, name: str, accept: Accept) -> str | None:
     """A lower-case object of a preposition: ``weather in paris``."""
     wanted = _prepositions(name)
-    for match in _OBJECT.finditer(reading.text):
+    for match in _OBJECT.finditer(reading.head):
         if (wanted and match.group(1) not in wanted) or reading.holds_value(*match.span(2)):
             continue
         phrase = []
@@ -213,7 +214,7 @@ def _free_text(reading: Reading, name: str, accept: Accept) -> str | None:
         return quoted
     whole = _POLITE.sub("", reading.text.strip())
     if VERBATIM.isdisjoint(words(name)[-1:]):
-        for match in (match for start in _FREE_STARTS for match in start.finditer(reading.text)):
+        for match in (match for start in _FREE_STARTS for match in start.finditer(reading.head)):
             rest = reading.text[match.end() :].strip().rstrip("?.!")
             if rest and not reading.is_taken(match.end(), match.end() + 1) and accept(rest):
                 return rest
@@ -226,6 +227,8 @@ def whole_answer(text: str, name: str, accept: Accept) -> str | None:
     answer = text.strip()
     if is_free_text(name):
         return answer if answer and accept(answer) else None
+    if len(answer) > _LONGEST_ANSWER:
+        return None
     for _ in range(3):
         answer = _LEAD_IN.sub("", answer)
     answer = _LEAD_OUT.sub("", answer).strip("\"'“”«»` ")

@@ -46,16 +46,20 @@ def read_targets(declarations: list[FunctionDeclaration], config: GenerateConten
 
 
 def describe(name: str, names: tuple[str, ...], text: str) -> str:
-    """What a text says about an agent: the rest of each line that names it, and a line below that begins so."""
+    """What a text says about an agent: each line that names it, from there to the next agent's name.
+
+    A line below that begins with a word like ``description`` belongs to it.
+    """
     mention = re.compile(_IDENTIFIER.format(re.escape(name)))
     others = [re.compile(_IDENTIFIER.format(re.escape(other))) for other in names if other != name]
     lines = text.splitlines()
     found: list[str] = []
     for i, line in enumerate(lines):
         match = mention.search(line)
-        if match is None or any(other.search(line) for other in others):
+        if match is None:
             continue
-        found.append(line[match.end() :].strip(" \t:-–—.*`\"'()|"))
+        ends = [other.start() for pattern in others if (other := pattern.search(line, match.end())) is not None]
+        found.append(line[match.end() : min(ends, default=len(line))].strip(" \t:-–—.*`\"'()|,"))
         following = lines[i + 1] if i + 1 < len(lines) else ""
         if "description" in following.lower().split(":", 1)[0]:
             found.append(following.split(":", 1)[-1].strip())

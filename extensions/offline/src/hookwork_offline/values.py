@@ -26,19 +26,16 @@ _NUMBER_WORDS = {word: number for number, word in enumerate(_SMALL)} | _LARGE
 # In order: a later pattern sees only what earlier ones left.
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("quoted", re.compile(r"\"([^\"\n]+)\"|“([^”\n]+)”|«([^»\n]+)»|`([^`\n]+)`|(?<!\w)'([^'\n]+)'(?!\w)|‘([^’\n]+)’")),
-    ("url", re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s,;]*[^\s,;.?!)]", re.I)),
-    ("email", re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")),
+    ("url", re.compile(r"\b[a-z][a-z0-9+.-]{1,15}://[^\s,;]*[^\s,;.?!)]", re.I)),
+    ("email", re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,8}")),
     ("uuid", re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.I)),
-    ("datetime", re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?(?!\w)")),
+    ("datetime", re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?(?!\w)")),
     ("date", re.compile(r"\b\d{4}-\d\d-\d\d\b")),
     ("time", re.compile(r"\b\d{1,2}:\d\d(?::\d\d)?\b(?:\s?[ap]m\b)?", re.I)),
-    (
-        "path",
-        re.compile(
-            r"(?<![\w/])(?:~|\.{1,2})?/(?:[\w.@+-]+/?)*|\b[\w-]+(?:/[\w.-]+)*\.[A-Za-z][A-Za-z0-9]{1,4}\b(?![.@])"
-        ),
-    ),
-    ("code", re.compile(r"#?\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z_])\w+(?:-\w+)*\b|\b\d+(?:-\d+)+\b|\b\d{16,}\b")),
+    ("path", re.compile(r"(?<![\w/])(?:~|\.{1,2})?/(?:[\w.@+-]+/?)*")),
+    ("path", re.compile(r"(?<![\w-])[\w-]{1,64}(?:/[\w-]{1,64}){0,16}\.[A-Za-z][A-Za-z0-9]{1,4}\b(?![.@])")),
+    ("code", re.compile(r"#?(?<![\w-])(?=[\w-]{0,64}\d)(?=[\w-]{0,64}[A-Za-z_])\w+(?:-\w+)*\b")),
+    ("code", re.compile(r"\b\d+(?:-\d+)+\b|\b\d{16,}\b")),
     ("number", re.compile(r"(?<![\w.])[-+−]?(?:\d{1,3}(?:,\d{3}){1,4}|\d+)(?:\.\d+)?(?!\w|[.,]\d)")),
 )
 _UNIT_NUMBER = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)([A-Za-z°]{1,3})")
@@ -60,6 +57,7 @@ _OPENERS = word_set(
 
 _JSON_START = re.compile(r"[{\[]")
 _MAX_JSON = 8
+_MAX_TRIES = 64
 
 
 def _refuse_constant(name: str) -> Any:
@@ -180,7 +178,10 @@ def find_json(text: str) -> list[Any]:
     """Objects and lists written as JSON inside a text."""
     found: list[Any] = []
     position = 0
-    while (match := _JSON_START.search(text, position)) is not None and len(found) < _MAX_JSON:
+    for _ in range(_MAX_TRIES):
+        match = _JSON_START.search(text, position)
+        if match is None or len(found) == _MAX_JSON:
+            break
         try:
             value, position = _DECODER.raw_decode(text, match.start())
         except (ValueError, RecursionError):
