@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import logging
 import weakref
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hookwork.activation import COMPLETED, Activation
@@ -38,17 +37,13 @@ logger = logging.getLogger("hookwork.runner")
 _inside: contextvars.ContextVar[tuple[RunCore, ...]] = contextvars.ContextVar("hookwork_inside", default=())
 
 
-@contextlib.contextmanager
-def inside_run(core: RunCore | None) -> Iterator[None]:
-    """Mark the current task as working for a run; for tasks that the kit starts (core POL-5, HND-4)."""
-    if core is None:
-        yield
-        return
-    token = _inside.set((*_inside.get(), core))
-    try:
-        yield
-    finally:
-        _inside.reset(token)
+def work_for(core: RunCore | None) -> None:
+    """Mark the current task, and what it starts, as working for a run (core POL-5, HND-4).
+
+    For tasks that the kit starts: the mark lives in the task's own context and ends with it.
+    """
+    if core is not None:
+        _inside.set((*_inside.get(), core))
 
 
 class RunCore:

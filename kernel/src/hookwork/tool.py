@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from hookwork.errors import DuplicateToolError
@@ -149,11 +150,24 @@ class ToolWrapper(Tool):
         return self.inner.declaration()
 
 
+@cache
+def _members(protocol: type) -> tuple[str, ...]:
+    """The methods that make up a capability."""
+    return tuple(name for name, value in vars(protocol).items() if callable(value) and not name.startswith("_"))
+
+
 def capability(tool: Any, protocol: type[P]) -> P | None:
-    """The first object of a wrapper chain that has the capability, or None."""
+    """The first object of a wrapper chain that has all methods of the capability, or None.
+
+    What `isinstance` says of these protocols, without its cost of several microseconds for each question.
+    """
+    members = _members(protocol)
     while tool is not None:
-        if isinstance(tool, protocol):
-            return tool
+        for name in members:
+            if getattr(tool, name, None) is None:
+                break
+        else:
+            return tool  # type: ignore[no-any-return]
         tool = tool.inner if isinstance(tool, ToolWrapper) else None
     return None
 

@@ -23,7 +23,7 @@ from hookwork.errors import (
     ToolResultError,
     ValidationError,
 )
-from hookwork.lifecycle import inside_run
+from hookwork.lifecycle import work_for
 from hookwork.merge import MergePoint
 from hookwork.node import Pause
 from hookwork.plugins.dispatch import first, first_callback
@@ -391,8 +391,8 @@ async def run_calls(flow: Flow, event: Event, calls: Sequence[ToolCall]) -> Asyn
         call_id = call.call.id or ""
         if call.tool.is_long_running:
             inv.in_flight[call_id] = (event, call.call)
-        with inside_run(inv.run):
-            await call.execute()
+        work_for(inv.run)
+        await call.execute()
         inv.in_flight.pop(call_id, None)
 
     if inv.hooks.perform_tool:
