@@ -12,5 +12,6 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_commands(cli: CommandRegistry) -> None:
-    """`hookwork run`."""
+    """`hookwork run` and `hookwork chat`."""
     cli.add("run", "Run an agent once and print its answer.", "hookwork_console.run:command")
+    cli.add("chat", "Talk with an agent.", "hookwork_console.chat:command")

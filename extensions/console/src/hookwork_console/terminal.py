@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -39,7 +40,16 @@ class Terminal:
         """Write a line to stderr; ``style`` is a colour name, used on a terminal unless NO_COLOR is set."""
         click.secho(printable(text), err=True, fg=style if self._coloured else None)
 
+    def question(self, author: str, lines: Sequence[str]) -> None:
+        """Show what an agent asks."""
+        self.note(f"{author or 'Agent'} -> {lines[0]}", style="yellow")
+        for line in lines[1:]:
+            self.note(line)
+
     async def ask(self, prompt: str) -> str | None:
         """Show a prompt and take a line from the keyboard, without its end; None at end of input."""
         click.echo(prompt, nl=False, err=True)
-        return await self._keyboard.line()
+        line = await self._keyboard.line()
+        if line is None:
+            self.note()
+        return line

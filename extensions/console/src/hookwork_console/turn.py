@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hookwork.errors import InvalidResumeResponse, NothingToResume
-from hookwork.platform import sleep
 from hookwork_console.answers import answer_from_line, answers_content, question
 from hookwork_console.outcomes import event_line, final_text, outcome_line
+from hookwork_console.stopping import stopped_after, stopped_by_interrupt
 from hookwork_console.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from hookwork.records.content import Content
     from hookwork.records.event import Event
     from hookwork.records.history import Call
-    from hookwork.run import Run, RunOutcome
+    from hookwork.run import RunOutcome
     from hookwork.runner import Runner
     from hookwork_console.terminal import Terminal
 
@@ -33,6 +31,7 @@ class Turn:
         live: write text to stdout as it streams.
         as_json: one event a line on stdout instead of a transcript; nobody is asked then.
         timeout: seconds after which a run is stopped; None: never.
+        interruptible: Ctrl-C stops the run and nothing else; without it ends the command.
 
     Attributes:
         outcome: how the last run ended; None before.
@@ -52,6 +51,7 @@ class Turn:
         live: bool = False,
         as_json: bool = False,
         timeout: float | None = None,
+        interruptible: bool = False,
     ) -> None:
         self.session_id = session_id
         self.outcome: RunOutcome | None = None
@@ -65,22 +65,34 @@ class Turn:
         self._live = live
         self._as_json = as_json
         self._timeout = timeout
+        self._interruptible = interruptible
 
     async def run(self, message: str | Content, state_delta: Mapping[str, Any] | None = None) -> None:
         """Run, and go on as long as a person answers what is open; then print the result."""
         await self._drive(message, state_delta)
-        while self._asks():
-            waiting = self.outcome
-            assert waiting is not None
-            answers = await self._ask(waiting.open_calls)
+        await self._go_on(self._open_calls())
+        self._print_result()
+
+    async def answer_open(self, calls: Sequence[Call]) -> None:
+        """Ask what a session waits for, go on with the answers, and print the result."""
+        await self._go_on(calls)
+        self._print_result()
+
+    async def _go_on(self, calls: Sequence[Call]) -> None:
+        left_open: set[str] = set()
+        while calls := [call for call in calls if call.id not in left_open]:
+            answers = await self._ask(calls)
+            left_open |= {call.id for call in calls if call.id not in answers}
             if not answers:
-                break
+                return
+            outcome = self.outcome
             await self._drive(answers_content(answers))
             if isinstance(self.error, InvalidResumeResponse):
                 # Nothing was stored and the calls are still open: say why and ask again.
                 self._terminal.note(str(self.error), style="red")
-                self.outcome, self.error = waiting, None
-        self._print_result()
+                self.outcome, self.error = outcome, None
+            else:
+                calls = self._open_calls()
 
     async def answers(self, given: Iterable[tuple[str, str]], text: str | None = None) -> Content:
         """The message that answers open calls by id, each as a person would type it.
@@ -121,9 +133,10 @@ class Turn:
         self.session_id = run.session_id
         self.error = None
         try:
-            async with run, self._limit(run):
+            async with run, stopped_after(run, self._timeout) as limit, stopped_by_interrupt(run, self._interruptible):
                 async for event in run:
                     self._show(transcript, event)
+            self.timed_out = limit.reached
         except Exception as error:  # noqa: BLE001 - a run may raise anything; the command reports it and its exit code
             self.error = error
         finally:
@@ -140,53 +153,22 @@ class Turn:
         else:
             transcript.show(event)
 
-    @contextlib.asynccontextmanager
-    async def _limit(self, run: Run) -> AsyncIterator[None]:
-        """Stop the run when its time is up."""
-        if self._timeout is None:
-            yield
-            return
-        seconds = self._timeout
-
-        async def stop_later() -> None:
-            await sleep(seconds)
-            self.timed_out = True
-            await run.stop("timeout")
-
-        timer = asyncio.create_task(stop_later())
-        try:
-            yield
-        finally:
-            if not self.timed_out:
-                timer.cancel()
-            await asyncio.wait([timer])
-            if not timer.cancelled() and (failure := timer.exception()) is not None:
-                raise failure
-
     # --- people -------------------------------------------------------------------------------------------------------
 
-    def _asks(self) -> bool:
+    def _open_calls(self) -> Sequence[Call]:
+        """What a person may be asked now."""
         outcome = self.outcome
-        return (
-            outcome is not None
-            and outcome.kind == "paused"
-            and bool(outcome.open_calls)
-            and self._terminal.interactive
-            and not self._as_json
-        )
+        if outcome is None or outcome.kind != "paused" or self._as_json or not self._terminal.interactive:
+            return ()
+        return outcome.open_calls
 
     async def _ask(self, calls: Sequence[Call]) -> Answers:
         """Ask for each open call in turn; end of input leaves the rest open."""
         answers: Answers = {}
         for call in calls:
-            first, *more = question(call)
-            speaker = f"{call.author} -> " if call.author else ""
-            self._terminal.note(f"{speaker}{first}", style="yellow")
-            for line in more:
-                self._terminal.note(line)
+            self._terminal.question(call.author, question(call))
             typed = await self._terminal.ask("User -> ")
             if typed is None:
-                self._terminal.note()
                 break
             response = answer_from_line(call, typed)
             if response is not None:
