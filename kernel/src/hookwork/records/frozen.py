@@ -33,7 +33,7 @@ def where_text(where: Where) -> str:
 
 
 def _refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
-    where = where_text(self._where)
+    where = where_text(getattr(self, "_where", None))
     key = where.split(".")[0].split("[")[0] if where else ""
     at = f"{where!r}" if where else "this value"
     remedy = (
@@ -47,11 +47,9 @@ def _refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
 class FrozenDict(dict[str, Any]):
     """A read-only dict. ``dict(x)``, ``x | y``, `copy.copy` and `copy.deepcopy` give plain mutable ones."""
 
+    # Where the value hangs, for error texts; set only when it is known. Without an __init__ of its own the type is built
+    # at the speed of a plain dict.
     __slots__ = ("_where",)
-
-    def __init__(self, items: Mapping[str, Any], where: Where = None) -> None:
-        super().__init__(items)
-        self._where = where
 
     __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
 
@@ -77,10 +75,6 @@ class FrozenList(list[Any]):
     """A read-only list. ``list(x)``, ``x + y``, slices, `copy.copy` and `copy.deepcopy` give plain mutable ones."""
 
     __slots__ = ("_where",)
-
-    def __init__(self, items: Any, where: Where = None) -> None:
-        super().__init__(items)
-        self._where = where
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = extend = insert = pop = remove = clear = sort = reverse = _refuse
@@ -136,7 +130,7 @@ def freeze(value: Any, where: Where = None) -> Any:
 
 def freeze_at(value: Any, key: str) -> Any:
     """`freeze` for a state value: whatever it came from, its error texts name ``key``."""
-    if type(value) in (FrozenDict, FrozenList) and _root(value._where) != key:
+    if type(value) in (FrozenDict, FrozenList) and _root(getattr(value, "_where", None)) != key:
         value = thaw(value)
     return freeze(value, (None, key))
 
@@ -165,7 +159,9 @@ def _freeze(value: Any, where: Where, cleaned: list[str]) -> Any:
     if isinstance(value, dict):
         return _freeze_dict(value, where, cleaned)
     if isinstance(value, list | tuple):
-        return FrozenList([_freeze(item, (where, i), cleaned) for i, item in enumerate(value)], where)
+        frozen = FrozenList([_freeze(item, (where, i), cleaned) for i, item in enumerate(value)])
+        frozen._where = where
+        return frozen
     if isinstance(value, Mapping):
         return _freeze_dict(value, where, cleaned)
     if isinstance(value, int):  # an IntEnum, or another subclass
@@ -196,4 +192,6 @@ def _freeze_dict(value: Mapping[Any, Any], where: Where, cleaned: list[str]) -> 
                     path=where_text(where),
                 )
         frozen[text] = _freeze(item, (where, text), cleaned)
-    return FrozenDict(frozen, where)
+    hung = FrozenDict(frozen)
+    hung._where = where
+    return hung
