@@ -14,6 +14,7 @@ from hookwork.records.content import Content, FunctionCall, FunctionResponse, Pa
 from hookwork.records.event import NO_ACTIONS, Event, EventActions, ToolConfirmation
 from hookwork.records.frozen import thaw
 from hookwork.records.history import CLOSED_CALLS, Call
+from hookwork.tool import SkipSummarizationDisplayer, capability
 from hookwork_llm.standing import sort_calls
 from hookwork_llm.tool_calls import ToolCall, run_calls
 
@@ -94,8 +95,6 @@ class Batch:
 
     def _displayed(self) -> list[Part]:
         """Result texts of tools that show them when they end the loop (TL-28)."""
-        from hookwork.tool import SkipSummarizationDisplayer, capability
-
         texts = []
         for call in self.calls:
             if not call.ctx.actions.skip_summarization or call.response is None or call.error is not None:
