@@ -1,0 +1,231 @@
+"""The artifact suite catches backends that break one rule each (services §8.3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hookwork.errors import ArtifactNotFoundError, HookworkError, ValidationError
+from hookwork.records.content import Blob, Part
+from hookwork.services import ArtifactService, ArtifactVersion
+from hookwork_inmemory import InMemoryArtifactService
+from hookwork_testkit.suites import ArtifactServiceSuite
+from hookwork_testkit.suites.broken import BrokenBackends
+
+BROKEN = BrokenBackends(ArtifactServiceSuite)
+
+
+class _Suite(ArtifactServiceSuite):
+    """The suite against a broken backend."""
+
+    def __init__(self, kind: type[InMemoryArtifactService]) -> None:
+        self.kind = kind
+
+    async def make_service(self) -> ArtifactService:
+        return self.kind()
+
+    async def make_nested_service(self) -> ArtifactService:
+        return self.kind(nested_names=True)
+
+
+def _loads(change: Callable[[Part], Part]) -> type[InMemoryArtifactService]:
+    """A backend that gives back something else than it was given."""
+
+    class Loading(InMemoryArtifactService):
+        async def load_artifact(self, **key: Any) -> Part:
+            return change(await super().load_artifact(**key))
+
+    return Loading
+
+
+@BROKEN.breaks("test_ca_01", "test_ca_06")
+class CountsForAllUsers(InMemoryArtifactService):
+    def _owner(self, app_name: str, user_id: str, *more: Any, **rest: Any) -> Any:
+        return super()._owner(app_name, "u1" if user_id == "u2" else user_id, *more, **rest)
+
+
+@BROKEN.breaks("test_ca_02")
+class LoadsTheFirstForVersionZero(InMemoryArtifactService):
+    async def load_artifact(self, **key: Any) -> Part:
+        return await super().load_artifact(**{**key, "version": 1 if key.get("version") == 0 else key.get("version")})
+
+
+@BROKEN.breaks("test_ca_03", "test_ca_06", "test_ca_16_names", "test_ca_16_nested")
+class ListsInOrderOfSaving(InMemoryArtifactService):
+    async def list_artifacts(self, **key: Any) -> list[str]:
+        names = set(await super().list_artifacts(**key))
+        return [name for files in self._files.values() for name in files if name in names]
+
+
+@BROKEN.breaks("test_ca_04", "test_ca_05")
+class NeverReusesANumber(InMemoryArtifactService):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, reuse_versions=False)
+
+
+@BROKEN.breaks("test_ca_05", "test_ca_06")
+class DeletesTheLatestOnly(InMemoryArtifactService):
+    async def delete_artifact(self, **key: Any) -> None:
+        if key.get("version") is None:
+            try:
+                key["version"] = (await self.list_versions(**key))[-1]
+            except ArtifactNotFoundError:
+                return
+        await super().delete_artifact(**key)
+
+
+@BROKEN.breaks("test_ca_07", "test_ca_05", "test_ca_06", "test_ca_17")
+class ListsNoVersionsOfNothing(InMemoryArtifactService):
+    async def list_versions(self, **key: Any) -> list[int]:
+        try:
+            return await super().list_versions(**key)
+        except ArtifactNotFoundError:
+            return []
+
+
+@BROKEN.breaks("test_ca_08")
+class InsistsOnTheVersionToDelete(InMemoryArtifactService):
+    async def delete_artifact(self, **key: Any) -> None:
+        if (key.get("version") or 0) > 0:
+            await self.get_artifact_version(**key)
+        await super().delete_artifact(**key)
+
+
+@BROKEN.breaks("test_ca_09")
+class KnowsNoTimes(InMemoryArtifactService):
+    async def get_artifact_version(self, **key: Any) -> ArtifactVersion:
+        return (await super().get_artifact_version(**key)).replace(create_time=None)
+
+
+@BROKEN.breaks("test_ca_10_missing")
+class NamesOneMissingField(InMemoryArtifactService):
+    async def save_artifact(self, **key: Any) -> int:
+        for name, value in key.items():
+            if value in ("", None):
+                raise ValidationError(f"{name} must be given")
+        return await super().save_artifact(**key)
+
+
+@BROKEN.breaks("test_ca_10_what")
+class TakesAnyPart(InMemoryArtifactService):
+    async def save_artifact(self, **key: Any) -> int:
+        part = key["artifact"]
+        if isinstance(part, Part) and part.text is None and part.inline_data is None:
+            key["artifact"] = Part(text="")
+        return await super().save_artifact(**key)
+
+
+@BROKEN.breaks("test_ca_10_names", "test_ca_16_nested")
+class TakesDots(InMemoryArtifactService):
+    def _owner(self, app_name: str, user_id: str, session_id: str, filename: str, **more: Any) -> Any:
+        safe = "dots" if filename == ".." else filename
+        return super()._owner(app_name, user_id, session_id, safe, **more)
+
+
+@BROKEN.breaks("test_ca_11")
+class SortsVersionsAsText(InMemoryArtifactService):
+    async def list_versions(self, **key: Any) -> list[int]:
+        return sorted(await super().list_versions(**key), key=str)
+
+
+@BROKEN.breaks("test_ca_13")
+class ChoosesANumberBeforeItWaits(InMemoryArtifactService):
+    async def save_artifact(self, **key: Any) -> int:
+        count = len(self._files.get((key["app_name"], key["user_id"], key["session_id"]), {}))
+        await asyncio.sleep(0)
+        version = await super().save_artifact(**key)
+        return version if count else min(version, 9)
+
+
+@BROKEN.breaks("test_ca_14")
+class KeepsTheCallersBytes(InMemoryArtifactService):
+    async def save_artifact(self, **key: Any) -> int:
+        version = await super().save_artifact(**key)
+        blob = key["artifact"].inline_data
+        if blob is not None and not isinstance(blob.data, bytes):
+            self._files[key["app_name"], key["user_id"], key["session_id"]][key["filename"]].versions[
+                version
+            ].part = key["artifact"]
+        return version
+
+
+@BROKEN.breaks("test_ca_15")
+class TakesNegativeVersionsAsLatest(InMemoryArtifactService):
+    def _number(self, version: int | None) -> int | None:
+        return super()._number(None if version is not None and version < 0 else version)
+
+
+@BROKEN.breaks("test_ca_16_names")
+class FoldsTheCaseOfNames(InMemoryArtifactService):
+    def _file(self, app_name: str, user_id: str, session_id: str, filename: str) -> Any:
+        return super()._file(app_name, user_id, session_id, "a.txt" if filename == "A.txt" else filename)
+
+
+@BROKEN.breaks("test_ca_16_nested")
+class NestsVersionsToo(InMemoryArtifactService):
+    def _owner(self, app_name: str, user_id: str, session_id: str, filename: str, **more: Any) -> Any:
+        if self.nested_names and filename == "a/versions/3":
+            filename = "a/other"
+        return super()._owner(app_name, user_id, session_id, filename, **more)
+
+
+@BROKEN.breaks("test_ca_17")
+class TakesReservedMetadata(InMemoryArtifactService):
+    async def save_artifact(self, **key: Any) -> int:
+        metadata = key.pop("custom_metadata", None) or {}
+        kept = {name: value for name, value in metadata.items() if name == "hookworkTombstone" or name[:3] != "adk"}
+        return await super().save_artifact(**key, custom_metadata=kept or None)
+
+
+@BROKEN.breaks("test_art_17")
+class TakesEveryEmptyFileForATombstone(InMemoryArtifactService):
+    async def load_artifact(self, **key: Any) -> Part:
+        part = await super().load_artifact(**key)
+        if key["filename"] == "empty.bin":
+            raise ArtifactNotFoundError("empty")
+        return part
+
+
+@BROKEN.breaks("test_ca_20")
+class IgnoresSaveIds(InMemoryArtifactService):
+    async def save_artifact(self, **key: Any) -> int:
+        return await super().save_artifact(**{**key, "save_id": None})
+
+
+@BROKEN.breaks("test_gen_4")
+class NeverCloses(InMemoryArtifactService):
+    async def close(self) -> None:
+        pass
+
+
+def _text_as_bytes(part: Part) -> Part:
+    if part.text is None:
+        return part
+    return Part(inline_data=Blob(data=part.text.encode(), mime_type="text/plain"))
+
+
+def _without_name(part: Part) -> Part:
+    blob = part.inline_data
+    return part if blob is None else Part(inline_data=blob.replace(display_name=None))
+
+
+BROKEN.breaks("test_ca_02", "test_ca_12")(type("GivesTextAsBytes", (_loads(_text_as_bytes),), {}))
+BROKEN.breaks("test_ca_12")(type("LosesDisplayNames", (_loads(_without_name),), {}))
+
+
+@pytest.mark.parametrize("name", list(BROKEN.kinds))
+async def test_each_broken_backend_fails_its_line_and_no_other(name: str) -> None:
+    await BROKEN.assert_caught(name, _Suite)
+
+
+def test_every_line_is_failed_by_some_broken_backend() -> None:
+    assert BROKEN.uncaught(BROKEN.lines) == []
+
+
+def test_errors_of_the_contract_are_of_one_family() -> None:
+    """GEN-6: a caller can catch all of them at once."""
+    assert issubclass(ArtifactNotFoundError, HookworkError)
+    assert issubclass(ArtifactNotFoundError, FileNotFoundError)
