@@ -63,14 +63,14 @@ class MergePoint:
 
     async def stream(self, producers: Sequence[Producer]) -> AsyncGenerator[Event, None]:
         """Run all producers to their end. The first error cancels the others, which are awaited, and is raised."""
+        loop = asyncio.get_running_loop()
         if platform.has_task_runner():
-            tasks = [asyncio.ensure_future(platform.run_tasks(producers))]
+            tasks = [loop.create_task(platform.run_tasks(producers))]
         else:
-            tasks = [asyncio.ensure_future(producer()) for producer in producers]
+            tasks = [loop.create_task(producer()) for producer in producers]
         self._left = len(tasks)
         for task in tasks:
             task.add_done_callback(self._ended)
-        loop = asyncio.get_running_loop()
         try:
             while True:
                 while self._items:
