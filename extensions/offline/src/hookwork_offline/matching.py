@@ -57,6 +57,11 @@ class Match:
     score: float
     stems: frozenset[str]
 
+    @property
+    def names_it(self) -> bool:
+        """Whether a word of the option's very name was said."""
+        return any(self.option.weights.get(piece) == NAME for piece in self.stems)
+
 
 def tool_option(declaration: FunctionDeclaration) -> Option:
     """A declared function as an option."""

@@ -135,9 +135,11 @@ class Planner:
     def _answered(self, asked: Question, message: str) -> list[Intent]:
         """The wish of the turn before with what this message adds to it; empty when the message is a new wish."""
         found = best(stems(message), self.options)
-        if found is not None and found.score >= _NEW_TOPIC:
-            same = found.option.name == asked.option.name
-            return [Intent(asked.option, message, known=dict(asked.args), used=found.stems)] if same else []
+        if found is not None and found.option.name == asked.option.name:
+            if not fill(asked.option, message, known=asked.args).missing:
+                return [Intent(asked.option, message, known=dict(asked.args), used=found.stems)]
+        elif found is not None and found.score >= _NEW_TOPIC and found.names_it:
+            return []
         name = asked.missing[0]
         alone = len(asked.missing) == 1 and not _has_list(asked.option, name)
         if alone and not is_free_text(name) and re.search(r"(?<!\w)and(?!\w)", message, re.IGNORECASE):
