@@ -1,0 +1,1 @@
+"""The running example of Hookwork: read `agent`, then `tools`, then `cities`."""
