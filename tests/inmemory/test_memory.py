@@ -94,6 +94,20 @@ async def test_what_a_rewind_hides_is_not_remembered() -> None:
     assert [entry.content.text for entry in found if entry.content] == ["keep this fact"]
 
 
+async def test_mem_1_a_handle_of_the_newest_events_keeps_what_is_known_of_the_older() -> None:
+    sessions, memory = InMemorySessionService(), InMemoryMemoryService()
+    session = await sessions.create_session(**KEY, session_id="s")
+    for number in range(4):
+        event = new_event(f"i-{number}", author="user", content=user_content(f"fact {number}"))
+        await sessions.append_event(session, event)
+    await memory.add_session_to_memory(session)
+    await sessions.append_event(session, new_event("i-4", author="user", content=user_content("fact 4")))
+    partial = await sessions.get_session(**KEY, session_id="s", num_recent_events=2)
+    await memory.add_session_to_memory(partial)
+    found = await memory.search_memory(**KEY, query="fact")
+    assert [entry.content.text for entry in found if entry.content] == [f"fact {number}" for number in range(5)]
+
+
 async def test_gen_2_unset_ids_and_times_come_from_the_platform() -> None:
     memory = InMemoryMemoryService()
     moment = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 
 from hookwork.errors import HookworkError, SessionNotFoundError
 from hookwork.records.session import Session
-from hookwork.services import SessionService
+from hookwork.services import SessionCapabilities, SessionService
 from hookwork_inmemory import InMemorySessionService
 from hookwork_testkit.suites import SessionServiceSuite
 from hookwork_testkit.suites.broken import BrokenBackends
@@ -74,6 +74,11 @@ class ChecksBeforeItWaits(InMemorySessionService):
 class TakesAnEmptyUser(InMemorySessionService):
     async def create_session(self, **key: Any) -> Session:
         return await super().create_session(**{**key, "user_id": key["user_id"] or "anonymous"})
+
+
+@BROKEN.breaks("test_ses_23")
+class IgnoresItsOwnLimits(InMemorySessionService):
+    capabilities = SessionCapabilities(max_id_length=10, session_id_pattern="[a-z0-9][a-z0-9-]*")
 
 
 @BROKEN.breaks("test_cs_06")

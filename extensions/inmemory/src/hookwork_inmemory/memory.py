@@ -35,15 +35,23 @@ class InMemoryMemoryService(MemoryService):
         self._closed = False
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """See `MemoryService.add_session_to_memory`. What a rewind hides is not remembered."""
+        """See `MemoryService.add_session_to_memory`. What a rewind hides is not remembered.
+
+        A handle that shows only the newest events (``complete`` is False) replaces these; what was remembered of the
+        older ones stays.
+        """
         self._check_open()
         if not isinstance(session, Session):
             raise ValidationError(f"session must be a Session, not {type(session).__name__}", path="session")
         entries = [
             remembered for event in session.live_events if (remembered := _remember(event, session.id)) is not None
         ]
+        scope = self._scopes.setdefault((session.app_name, session.user_id), {})
+        if not session.complete:
+            shown = {event.id for event in session.events}
+            entries = [old for old in scope.get(session.id, ()) if old[0].id not in shown] + entries
         # A session taken in before keeps its place in the dict, and so in the order of equal scores (MEM-9).
-        self._scopes.setdefault((session.app_name, session.user_id), {})[session.id] = entries
+        scope[session.id] = entries
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> list[MemoryEntry]:
         """See `MemoryService.search_memory`. ``score`` is the sum of MEM-9."""

@@ -6,7 +6,8 @@ A backend is checked by a subclass of three lines, in a test module of its own d
         async def make_service(self) -> SessionService:
             return MySessionService()
 
-The tests are coroutines, run by pytest-asyncio. A suite adapts on what a service says of itself (its
+The tests are coroutines, run by pytest-asyncio (``asyncio_mode = "auto"``, or ``@pytest.mark.asyncio`` on the
+subclass). A suite adapts on what a service says of itself (its
 ``capabilities``), never on a name.
 """
 

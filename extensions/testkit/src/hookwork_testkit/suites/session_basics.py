@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -69,6 +70,16 @@ class SessionBasics(SessionSuiteBase):
         assert session.id.strip()
         if service.capabilities.user_provided_session_id:
             assert (await service.create_session(app_name=self.app_name, user_id="u1", session_id=" s-2\n")).id == "s-2"
+
+    async def test_ses_23_ids_beyond_the_declared_limits_are_refused_early(self, service: SessionService) -> None:
+        limit, pattern = service.capabilities.max_id_length, service.capabilities.session_id_pattern
+        too_much = [] if limit is None else [("x" * (limit + 1), "s-1"), ("u1", "s" * (limit + 1))]
+        if pattern is not None:
+            too_much += [("u1", wrong) for wrong in ("-s", "S_1", "s" * 200) if not re.fullmatch(pattern, wrong)]
+        for user, session_id in too_much:
+            with pytest.raises(ValidationError):
+                await service.create_session(app_name=self.app_name, user_id=user, session_id=session_id)
+        assert await service.list_sessions(app_name=self.app_name) == []
 
     async def test_cs_06_initial_state_is_split_by_scope(self, service: SessionService) -> None:
         before = await self.create(service, name="s-0", state={"app:old": 0, "user:old": 0})
