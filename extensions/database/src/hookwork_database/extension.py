@@ -1,0 +1,3 @@
+"""Provider hooks of hookwork-database."""
+
+from __future__ import annotations
