@@ -231,8 +231,8 @@ def _enum(reading: Reading, allowed: list[Any], accept: Callable[[Any], bool]) -
 def _enum_matches(reading: Reading, allowed: list[Any]) -> Iterator[tuple[int, int, Any]]:
     for option in allowed:
         if isinstance(option, str) and option:
-            pieces = words(option)
-            core = r"[\s_-]*".join(map(re.escape, pieces)) if pieces else re.escape(option)
+            plain = re.fullmatch(r"[\w\s-]+", option) is not None  # "C++" is no word to be spelled freely
+            core = r"[\s_-]*".join(map(re.escape, words(option))) if plain and words(option) else re.escape(option)
             for match in re.finditer(rf"(?<!\w){core}s?(?!\w)", reading.head, re.IGNORECASE):
                 if not reading.is_taken(*match.span()):
                     yield match.start(), match.end(), option
