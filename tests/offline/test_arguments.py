@@ -162,6 +162,7 @@ def test_references_and_unions_are_followed() -> None:
     filled = read(
         "set it to 7",
         {"level": {"anyOf": [{"$ref": "#/$defs/Level"}, {"type": "null"}]}},
+        None,
         **{"$defs": {"Level": {"type": "integer", "minimum": 1}}},
     )
     assert filled.args == {"level": 7}

@@ -34,7 +34,14 @@ WORDS = [
     "?", "A-17", "-4", "twelve", "it", "again", "2026-05-02", "null", "x", "items", "'q'", "cancel", "to", "EUR",
 ]  # fmt: skip
 
-texts = st.one_of(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), st.text(max_size=60))
+# Most messages name a tool, so that calls are made; the rest is anything.
+HEADS = ["weather in Paris", "find customer Ada", "list orders", "set mode", "lookup x", "weather and customer", ""]
+phrases = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+texts = st.one_of(
+    st.builds("{} {}".format, st.sampled_from(HEADS), phrases),
+    st.builds("{} {}".format, st.sampled_from(HEADS), st.text(max_size=20)),
+    st.text(max_size=60),
+)
 scalars = st.sampled_from(["low", "high", "", 1, 2.5, True, None, "Paris"])
 
 
@@ -102,7 +109,7 @@ declarations = st.builds(
     st.sampled_from(["Current weather of a city.", "Find a customer.", "", "Sets the mode. Items and limits."]),
     objects(schemas),
 )
-toolboxes = st.lists(declarations, max_size=4, unique_by=lambda declaration: declaration.name)
+toolboxes = st.lists(declarations, min_size=1, max_size=4, unique_by=lambda declaration: declaration.name)
 answers = st.one_of(
     st.fixed_dictionaries({"error": st.text(max_size=10)}),
     st.dictionaries(
