@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 from hookwork.records.codec import dump, dump_json, load
-from hookwork.records.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
+from hookwork.records.content import (
+    Blob,
+    CodeExecutionResult,
+    Content,
+    ExecutableCode,
+    FileData,
+    FunctionCall,
+    FunctionResponse,
+    Part,
+)
 from hookwork.records.event import (
     Event,
     EventActions,
@@ -20,7 +29,7 @@ from hookwork.records.event import (
     RequestInput,
     ToolConfirmation,
 )
-from hookwork.records.metadata import ModelResponse, UsageMetadata
+from hookwork.records.metadata import ModelResponse, Transcription, UsageMetadata
 from hookwork.records.request import FunctionDeclaration, GenerateContentConfig
 from hookwork.services import ArtifactVersion, MemoryEntry
 
@@ -393,9 +402,20 @@ def test_evt_12_emoji_and_cjk_are_untouched(caplog: pytest.LogCaptureFixture) ->
     assert caplog.records == []
 
 
+def test_evt_12_text_of_providers_is_replaced_when_it_enters_a_record(caplog: pytest.LogCaptureFixture) -> None:
+    assert Event(error_message="a\x00", error_code="b\ud800").error_message == "a\ufffd"
+    assert ModelResponse(error_message="a\x00").error_message == "a\ufffd"
+    assert ExecutableCode(code="a\x00").code == "a\ufffd"
+    assert CodeExecutionResult(output="a\ud800").output == "a\ufffd"
+    assert Transcription(text="a\x00").text == "a\ufffd"
+    assert FunctionCall(name="f\x00").name == "f\ufffd"
+    assert Blob(display_name="f\x00").display_name == "f\ufffd"
+    assert len(caplog.records) == 7  # one for each record, whatever its fields
+
+
 def test_evt_12_typed_text_is_replaced_when_it_is_written(caplog: pytest.LogCaptureFixture) -> None:
     for dirty in ("a\x00", "a\ud800"):
-        event = Event(error_message=dirty)
-        assert json.loads(dump_json(event))["errorMessage"] == "a\ufffd"
-        assert dump(event)["errorMessage"] == dump(event, "snake")["error_message"] == "a\ufffd"
+        event = Event(model_version=dirty)
+        assert json.loads(dump_json(event))["modelVersion"] == "a\ufffd"
+        assert dump(event)["modelVersion"] == dump(event, "snake")["model_version"] == "a\ufffd"
     assert len(caplog.records) == 6

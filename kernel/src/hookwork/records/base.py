@@ -7,6 +7,7 @@ from typing import Any, Self, dataclass_transform
 import msgspec
 
 from hookwork.records.frozen import FrozenDict, freeze
+from hookwork.records.text import clean, report_cleaned
 
 # The name under which the typed encoder would write `extra`. Such a document is never sent: the codec sees the name
 # in the output (or input) and takes the walker, which writes unknown keys at their own place (services COD-9).
@@ -52,3 +53,17 @@ class Record(
 def frozen_map(value: Any) -> Any:
     """``value`` frozen, for a payload field; ``None`` stays."""
     return value if value is None or type(value) is FrozenDict else freeze(value)
+
+
+def clean_text_fields(record: Record, *names: str) -> None:
+    """Replace text that no store can hold in typed text fields (services EVT-12), with one warning."""
+    cleaned: list[str] = []
+    for name in names:
+        value = getattr(record, name)
+        if value is not None:
+            text = clean(value)
+            if text is not value:
+                set_field(record, name, text)
+                cleaned.append(name)
+    if cleaned:
+        report_cleaned(cleaned[0], len(cleaned))

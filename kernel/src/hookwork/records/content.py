@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hookwork.records.base import Record, frozen_map, set_field
+from hookwork.records.base import Record, clean_text_fields, frozen_map, set_field
 from hookwork.records.frozen import FrozenDict, FrozenList, freeze
 from hookwork.records.text import clean, report_cleaned
 
@@ -20,6 +20,9 @@ class Blob(Record):
     mime_type: str | None = None
     display_name: str | None = None
 
+    def __post_init__(self) -> None:
+        clean_text_fields(self, "mime_type", "display_name")
+
 
 class FileData(Record):
     """Bytes that live elsewhere."""
@@ -27,6 +30,9 @@ class FileData(Record):
     file_uri: str | None = None
     mime_type: str | None = None
     display_name: str | None = None
+
+    def __post_init__(self) -> None:
+        clean_text_fields(self, "file_uri", "mime_type", "display_name")
 
 
 class PartialArg(Record):
@@ -53,6 +59,9 @@ class FunctionCall(Record):
         args = self.args
         if args is not None and type(args) is not FrozenDict:
             set_field(self, "args", freeze(args, (None, "args")))
+        name = self.name
+        if name is not None and not name.isidentifier():
+            clean_text_fields(self, "name")
 
 
 class FunctionResponseBlob(Record):
@@ -84,6 +93,9 @@ class FunctionResponse(Record):
         response = self.response
         if response is not None and type(response) is not FrozenDict:
             set_field(self, "response", freeze(response, (None, "response")))
+        name = self.name
+        if name is not None and not name.isidentifier():
+            clean_text_fields(self, "name")
 
 
 class ExecutableCode(Record):
@@ -93,6 +105,9 @@ class ExecutableCode(Record):
     code: str | None = None
     language: str | None = None
 
+    def __post_init__(self) -> None:
+        clean_text_fields(self, "code")
+
 
 class CodeExecutionResult(Record):
     """What that code gave; ``outcome`` is ``OUTCOME_OK``, ``OUTCOME_FAILED`` …"""
@@ -100,6 +115,9 @@ class CodeExecutionResult(Record):
     id: str | None = None
     outcome: str | None = None
     output: str | None = None
+
+    def __post_init__(self) -> None:
+        clean_text_fields(self, "output")
 
 
 class VideoMetadata(Record):

@@ -10,7 +10,7 @@ import msgspec
 
 from hookwork.errors import ValidationError
 from hookwork.platform import new_uuid, timestamp
-from hookwork.records.base import Record, frozen_map, set_field
+from hookwork.records.base import Record, clean_text_fields, frozen_map, set_field
 from hookwork.records.content import Content, FunctionCall, FunctionResponse
 from hookwork.records.frozen import FrozenDict, freeze, freeze_at
 from hookwork.records.metadata import ModelResponse
@@ -147,6 +147,8 @@ class Event(ModelResponse):
     node_info: NodeInfo | None = None
 
     def __post_init__(self) -> None:
+        if self.error_message is not None or self.error_code is not None:
+            clean_text_fields(self, "error_code", "error_message")
         if self.output is not None:
             set_field(self, "output", freeze(self.output, (None, "output")))
         if self.custom_metadata is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hookwork.records.base import Record
+from hookwork.records.base import Record, clean_text_fields
 from hookwork.records.content import Content
 
 
@@ -150,6 +150,9 @@ class Transcription(Record):
     text: str | None = None
     finished: bool | None = None
 
+    def __post_init__(self) -> None:
+        clean_text_fields(self, "text")
+
 
 class ModelResponse(Record):
     """One response of a model (models §1): a partial piece, or the whole turn with ``partial`` unset or False."""
@@ -171,6 +174,10 @@ class ModelResponse(Record):
     session_resumption_handle: str | None = None
     model_version: str | None = None
     custom_metadata: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.error_message is not None or self.error_code is not None:
+            clean_text_fields(self, "error_code", "error_message")
 
     @property
     def text(self) -> str:
