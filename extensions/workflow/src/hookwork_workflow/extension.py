@@ -1,0 +1,3 @@
+"""Provider hooks of hookwork-workflow."""
+
+from __future__ import annotations

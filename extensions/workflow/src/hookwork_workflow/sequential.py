@@ -1,0 +1,58 @@
+"""SequentialAgent: children one after the other (core §1.2)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any
+
+from attrs import define
+
+from hookwork.node import Pause, Standing
+from hookwork_workflow.composed import CancelWatch, ComposedAgent, child_output, child_standing, ended_by_hook
+
+if TYPE_CHECKING:
+    from hookwork.activation import View
+    from hookwork.context import InvocationContext
+    from hookwork.records.event import Event
+
+
+@define(eq=False, kw_only=True, frozen=True)
+class SequentialAgent(ComposedAgent):
+    """Runs its sub-agents in order, once each, on one session history.
+
+    A child that waits for a person stops the sequence; the answer lets it finish, then the rest runs. An error ends
+    the run. ``escalate`` means nothing here. Fields: those of `ComposedAgent`.
+    """
+
+    async def _run_children(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        watch = CancelWatch()
+        for child in self.sub_agents:
+            if ctx.ended:
+                return
+            watch.start()
+            activation = ctx.activate(child, segment=f"{child.name}@1")
+            try:
+                async for event in activation:
+                    yield event
+            finally:
+                await activation.aclose()
+            if activation.status == "paused":
+                raise Pause
+            watch.check()
+
+    def standing(self, view: View) -> Standing:
+        """The first child that is not done decides (activations ACT-23)."""
+        if ended_by_hook(view):
+            return Standing.DONE
+        for child in self.sub_agents:
+            found = child_standing(view, child, f"{child.name}@1")
+            if found is not Standing.DONE:
+                return found or Standing.PENDING
+        return Standing.DONE
+
+    def output(self, view: View) -> Any:
+        """The last child's output (workflow AN-2)."""
+        if not self.sub_agents:
+            return None
+        child = self.sub_agents[-1]
+        return child_output(view, child, f"{child.name}@1")
