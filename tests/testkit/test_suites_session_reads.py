@@ -37,8 +37,8 @@ def _log(session: Session) -> list[Event]:
 class StoresRawErrorTexts(InMemorySessionService):
     async def append_event(self, session: Session, event: Event, *, redelivery: bool = False) -> Event:
         stored = await super().append_event(session, event, redelivery=redelivery)
-        if stored.error_message != event.error_message:
-            _log(session)[-1] = stored = stored.replace(error_message=event.error_message)
+        if stored.error_message is not None:  # a store that puts raw text where the record had cleaned it
+            _log(session)[-1] = stored = stored.replace(error_message=stored.error_message.replace("\ufffd", "?"))
         return stored
 
 
