@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
-from hookwork.lifecycle import inside_run
 from hookwork.merge import MergePoint
 from hookwork.node import Pause, Standing
 from hookwork_workflow.composed import ComposedAgent, child_output, child_standing, ended_by_hook
@@ -51,14 +50,13 @@ class ParallelAgent(ComposedAgent):
         branch = f"{ctx.branch}.{here}" if ctx.branch else here
         activation = ctx.activate(child, segment=f"{child.name}@1", branch=branch)
         started.append(activation)
-        with inside_run(ctx._inv.run):
-            try:
-                async with aclosing(activation) as events:
-                    async for event in events:
-                        await merge.put(event)
-            except Exception as error:
-                error.add_note(f"raised in {child.name!r}, a child of the parallel agent {self.name!r}")
-                raise
+        try:
+            async with aclosing(activation) as events:
+                async for event in events:
+                    await merge.put(event)
+        except Exception as error:
+            error.add_note(f"raised in {child.name!r}, a child of the parallel agent {self.name!r}")
+            raise
 
     def standing(self, view: View) -> Standing:
         """All done, or one that can go on, or one that waits (activations ACT-23)."""
