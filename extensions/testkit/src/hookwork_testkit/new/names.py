@@ -1,0 +1,58 @@
+"""One name, and the other names that are made from it."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from hookwork.catalogue import COMMANDS, MODEL_FAMILIES, PLUGIN_NAMES, SERVICE_SCHEMES
+from hookwork.errors import ConfigurationError
+
+_PREFIX = "hookwork"
+_FORM = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
+_MAX_LENGTH = 50
+
+
+class Names(NamedTuple):
+    """``word-count`` → entry point, agent and settings table ``word_count``; distribution, package and class."""
+
+    name: str
+    distribution: str
+    package: str
+    class_name: str
+
+
+def names_of(given: str) -> Names:
+    """The names of a new distribution. A leading ``hookwork-`` is dropped: every distribution gets it anyway.
+
+    Args:
+        given: lower-case words joined by ``-`` or ``_``, at most 50 characters.
+
+    Raises:
+        ConfigurationError: another form, or a name that Hookwork itself uses.
+    """
+    words = re.split("[-_]", given) if len(given) <= _MAX_LENGTH and _FORM.fullmatch(given) else []
+    if len(words) > 1 and words[0] == _PREFIX:
+        words = words[1:]
+    if not words or not words[0][0].isalpha():
+        raise ConfigurationError(
+            f"{given!r} is no usable name: write lower-case words joined by - or _, such as word-count, that begin "
+            f"with a letter and have at most {_MAX_LENGTH} characters"
+        )
+    names = Names(
+        name="_".join(words),
+        distribution="-".join([_PREFIX, *words]),
+        package="_".join([_PREFIX, *words]),
+        class_name="".join(word.capitalize() for word in words),
+    )
+    # An app named "user" would clash with the author of a person's messages.
+    if names.name in ("user", _PREFIX) or names.distribution in own_distributions():
+        raise ConfigurationError(f"{given!r} is a name that Hookwork itself uses; choose another one")
+    return names
+
+
+def own_distributions() -> frozenset[str]:
+    """The distributions that Hookwork knows as its own, installed or not."""
+    services = [distribution for kinds in SERVICE_SCHEMES.values() for distribution in kinds.values()]
+    models = [distribution for _, distribution in MODEL_FAMILIES]
+    return frozenset(("hookwork-kernel", *services, *models, *PLUGIN_NAMES.values(), *COMMANDS.values()))
