@@ -36,6 +36,12 @@ class Terminal:
         """Write to stdout, at once."""
         click.echo(printable(text) if self.live else text, nl=newline)
 
+    def result_row(self, label: str, text: str, *, style: str) -> None:
+        """A line of a report on stdout, its label in colour on a terminal unless NO_COLOR is set."""
+        shown = f"{label:<8}"
+        coloured = self.live and not os.environ.get("NO_COLOR")
+        click.echo(f"{click.style(shown, fg=style) if coloured else shown}{printable(text) if self.live else text}")
+
     def note(self, text: str = "", *, style: str | None = None) -> None:
         """Write a line to stderr; ``style`` is a colour name, used on a terminal unless NO_COLOR is set."""
         click.secho(printable(text), err=True, fg=style if self._coloured else None)
