@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from hookwork.agent import Agent, AgentTree
@@ -16,14 +17,15 @@ from hookwork.lifecycle import RunCore
 from hookwork.platform import new_uuid
 from hookwork.plugins.dispatch import Hooks
 from hookwork.policy import check_policy
-from hookwork.records.content import Content, Part, user_content
+from hookwork.records.content import Content, Part
 from hookwork.records.event import Event, frozen_delta
-from hookwork.run import Run, RunOutcome, check_message
+from hookwork.run import Run, RunOutcome, read_message
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from hookwork.records.history import Call
+    from hookwork.records.session import Session
     from hookwork.services import ArtifactService, MemoryService, SessionService
     from hookwork.settings import Settings
 
@@ -178,8 +180,7 @@ class Runner:
             raise RunStateError("the runner is closed; build a new one")
         if not isinstance(user_id, str) or not user_id.strip():
             raise ValidationError("user_id is empty; every run belongs to a user", path="user_id")
-        content = user_content(message) if message is not None else None
-        check_message(content)
+        content = read_message(message)
         core = RunCore(
             self,
             user_id=user_id,
@@ -213,7 +214,10 @@ class Runner:
 
         Raises:
             RuntimeError: inside a running event loop; use `run` there.
+            RunStateError: the runner is closed.
         """
+        if self._closed:
+            raise RunStateError("the runner is closed; build a new one")
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -247,6 +251,16 @@ class Runner:
         session = await self.sessions.get_session(app_name=self.app_name, user_id=user_id, session_id=session_id)
         return list(session.open_calls.values())
 
+    async def rewind(self, *, user_id: str, session_id: str, before_invocation_id: str) -> Session:
+        """Go back to before an invocation: it and what followed is hidden, state and files are put back (REW-1).
+
+        Raises:
+            InvocationNotFoundError: the session shows no event of that invocation.
+        """
+        from hookwork.rewind import rewind
+
+        return await rewind(self, user_id=user_id, session_id=session_id, before_invocation_id=before_invocation_id)
+
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
@@ -277,43 +291,75 @@ class Runner:
         if self._closed:
             return
         self._closed = True
-        failures: list[Exception] = []
-        for core in list(self._live):
-            if core.started:
-                await _collect(failures, core.stop("the runner was closed"), None)
-        for agent in self.tree:
-            for closable in agent.closables():
-                await _collect(failures, closable.close(), TOOLSET_CLOSE_TIMEOUT)
+        closing = _Closing()
+        # Those that wait for a session go first, lest they begin when its holder is gone.
+        for core in sorted(self._live, key=lambda core: core.inv is not None):
+            await closing.attempt(f"run on session {core.session_id!r}", partial(_stop_run, core), None)
+        toolsets = {id(closable): closable for agent in self.tree for closable in agent.closables()}
+        for toolset in toolsets.values():
+            await closing.attempt(f"toolset {_name_of(toolset)}", toolset.close, TOOLSET_CLOSE_TIMEOUT)
         for call, name in self.hooks.close:
-            await _collect(failures, _call_close(call), self.plugin_close_timeout, f"plugin {name!r}")
-        for model in self.setup.models.values():
-            await _collect(failures, model.close(), self.plugin_close_timeout)
-        for service, owned in self._services.values():
+            await closing.attempt(f"plugin {name!r}", call, self.plugin_close_timeout)
+        for name, model in self.setup.models.items():
+            await closing.attempt(f"model {name!r}", model.close, self.plugin_close_timeout)
+        for kind, (service, owned) in self._services.items():
             if owned:
-                await _collect(failures, service.close(), self.plugin_close_timeout)
+                await closing.attempt(kind, service.close, self.plugin_close_timeout)
+        if self._sync_loop is not None:
+            self._sync_loop.end()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
-        if failures:
-            raise ExceptionGroup(f"closing the runner of app {self.app_name!r} failed in part", failures)
+        closing.raise_failures(self.app_name)
 
 
 _SERVICE_KINDS = {"sessions": "session_service", "artifacts": "artifact_service", "memory": "memory_service"}
 
 
-async def _call_close(call: Any) -> None:
-    result = call()
-    if result is not None:
-        await result
+def _name_of(closable: Any) -> str:
+    return repr(getattr(closable, "name", None) or type(closable).__name__)
 
 
-async def _collect(failures: list[Exception], closing: Any, timeout: float | None, what: str = "") -> None:
-    try:
-        async with asyncio.timeout(timeout):
-            await closing
-    except Exception as error:  # noqa: BLE001 - collected and raised together by the caller
-        if what:
+async def _stop_run(core: RunCore) -> None:
+    """Stop a run, on its own loop."""
+    if core.loop is None or core.loop is asyncio.get_running_loop():
+        await core.stop("the runner was closed")
+    else:
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(core.stop("the runner was closed"), core.loop))
+
+
+class _Closing:
+    """Closes one thing after another; what fails is raised together once everything was tried (PLUG-41)."""
+
+    def __init__(self) -> None:
+        self._failures: list[Exception] = []
+        self._cancelled: asyncio.CancelledError | None = None
+
+    async def attempt(self, what: str, close: Callable[[], Any], timeout: float | None) -> None:
+        """Call ``close``, awaiting what it returns for at most ``timeout`` seconds."""
+        task = asyncio.current_task()
+        before = task.cancelling() if task is not None else 0
+        limit = asyncio.timeout(timeout)
+        try:
+            async with limit:
+                result = close()
+                if result is not None:
+                    await result
+        except asyncio.CancelledError as error:
+            if task is not None and task.cancelling() > before:
+                self._cancelled = error  # ours: raised last
+            else:
+                self._failures.append(RuntimeError(f"closing {what} raised a stray CancelledError"))
+        except Exception as error:  # noqa: BLE001 - collected, raised by `raise_failures`
             error.add_note(f"while closing {what}")
-        failures.append(error)
+            late = TimeoutError(f"{what} did not close within {timeout} s")
+            self._failures.append(late if limit.expired() else error)
+
+    def raise_failures(self, app_name: str) -> None:
+        """Raise what went wrong: a cancellation, else an ExceptionGroup of all failures."""
+        if self._cancelled is not None:
+            raise self._cancelled
+        if self._failures:
+            raise ExceptionGroup(f"closing the runner of app {app_name!r} failed in part", self._failures)
 
 
 class _LoopThread:
@@ -321,11 +367,21 @@ class _LoopThread:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever, name="hookwork-run-sync", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="hookwork-run-sync", daemon=True)
         self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
 
     def call(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+
+    def end(self) -> None:
+        """Let the thread end after what it does now; the loop cannot be used any more."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
 
 
 class SyncRun:
@@ -346,14 +402,16 @@ class SyncRun:
             except StopAsyncIteration:
                 return None
 
+        aiter(self._run)  # refuses a second iteration
         try:
             while True:
-                event = self._loop.call(following())
+                event = self._loop.call(following()) if self._run.outcome is None else None
                 if event is None:
                     return
                 yield event
         finally:
-            self._loop.call(self._run.aclose())
+            if self._run.outcome is None:
+                self._loop.call(self._run.aclose())
 
     @property
     def outcome(self) -> RunOutcome | None:
