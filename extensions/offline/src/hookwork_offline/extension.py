@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hookwork.plugins.markers import hookimpl
+from hookwork import hookimpl
 
 if TYPE_CHECKING:
     from hookwork.model import Model
