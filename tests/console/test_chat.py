@@ -16,7 +16,6 @@ from hookwork.context import InvocationContext
 from hookwork.records.codec import load
 from hookwork.records.content import Part, text_content
 from hookwork.records.event import Event
-from hookwork.runner import Runner
 from hookwork_inmemory import InMemorySessionService
 
 Say = Callable[..., Any]
@@ -157,7 +156,6 @@ def test_help_lists_every_command(serve: Any, say: Say) -> None:
         assert name in shown
 
 
-@pytest.mark.skipif(not hasattr(Runner, "rewind"), reason="this kernel has no Runner.rewind")
 def test_rew_1_undo_takes_the_last_turn_back(serve: Any, say: Say) -> None:
     async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
         seen = [event.text for event in ctx.session.live_events if event.author == "user"]

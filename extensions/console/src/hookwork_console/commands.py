@@ -118,11 +118,7 @@ async def _undo(chat: Chat, _: str) -> bool:
     if session is None or last is None:
         chat.terminal.note("there is nothing to undo")
         return True
-    rewind = getattr(chat.runner, "rewind", None)
-    if rewind is None:
-        chat.terminal.note("this version of hookwork-kernel cannot rewind a session; upgrade it")
-        return True
-    await rewind(user_id=chat.user_id, session_id=session.id, before_invocation_id=last.invocation_id)
+    await chat.runner.rewind(user_id=chat.user_id, session_id=session.id, before_invocation_id=last.invocation_id)
     chat.terminal.note("the last turn is undone: its events are hidden, its state and files are put back")
     return True
 
