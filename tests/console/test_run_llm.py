@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hookwork_inmemory import InMemorySessionService
-from hookwork_llm import LlmAgent, tool
+from hookwork_llm.agent import LlmAgent
+from hookwork_llm.functions import tool
 from hookwork_testkit import ScriptedModel, assert_valid_prompt, call, partial, stream
 
 Hookwork = Callable[..., Any]
