@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hookwork.context import CallbackContext, InvocationContext
-from hookwork.errors import ConfigurationError, InvalidRunId
+from hookwork.errors import ConfigurationError, InvalidRunId, PluginError
 from hookwork.node import Pause, Standing
 from hookwork.platform import new_uuid, timestamp
 from hookwork.plugins.dispatch import first, first_callback, notify
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from hookwork.node import Node
 
 COMPLETED = "completed"
+
+T = TypeVar("T")
 
 _KERNEL_RUN_ID = re.compile(r"t\d+|\d+-\d+")
 _KERNEL_CHARACTERS = re.compile(r"[/@.~]")
@@ -176,6 +178,16 @@ def _under(path: str, name: str) -> str:
         if segments[i].partition("@")[0] == name:
             return "/".join(segments[: i + 1])
     return "/".join(segments[:-1])
+
+
+def checked(value: Any, kind: type[T], plugin: str, hook: str) -> T:
+    """A hook's value if it is of the kind that the hook may give. Raises PluginError."""
+    if not isinstance(value, kind):
+        raise PluginError(
+            f"plugin {plugin!r}: {hook!r} returned {type(value).__name__}; return {kind.__name__}, "
+            "or None for no opinion"
+        )
+    return value
 
 
 def check_run_id(run_id: str) -> str:
@@ -377,7 +389,11 @@ class Activation:
                 events: Any = target.body(ctx)
                 try:
                     async for event in events:
-                        yield event if event.partial and event.node_info is not None else self._own(event, ctx)
+                        yield (
+                            event
+                            if type(event) is Event and event.partial and event.node_info
+                            else self._own(event, ctx)
+                        )
                 except Pause:
                     self._paused = True
                 except BaseExceptionGroup as group:
@@ -385,7 +401,8 @@ class Activation:
                         raise
                     self._paused = True
                 finally:
-                    await events.aclose()
+                    if hasattr(events, "aclose"):  # a plain iterator has none
+                        await events.aclose()
                     ctx.close()
             if not inv.ended:
                 standing = self._settle_status(resuming)
@@ -399,13 +416,22 @@ class Activation:
             self._finish_stage(stage)
         except Exception as error:
             self.status = "failed"
+            self._forget_unsettled()
             if inv.hooks.on_agent_error:
-                ctx = self._callback_context(resuming, None)
-                await notify(inv.hooks.on_agent_error, "on_agent_error", ctx, target, error)
+                seen_from = self._callback_context(resuming, None)
+                await notify(inv.hooks.on_agent_error, "on_agent_error", seen_from, target, error)
             raise
         except (asyncio.CancelledError, GeneratorExit):
             self.status = "cancelled"
+            self._forget_unsettled()
             raise
+
+    def _forget_unsettled(self) -> None:
+        """The call is over early: writes on an event that nobody took up can no longer be stored (INV-6)."""
+        inv = self._inv
+        if inv.unsettled and self._final is not None:
+            for buffer in inv.unsettled.pop(self._final.id, ()):
+                inv.live.discard(buffer)
 
     def _finish_stage(self, stage: Stage | None) -> None:
         if stage is not None:
@@ -428,6 +454,11 @@ class Activation:
 
     def _own(self, event: Event, ctx: InvocationContext) -> Event:
         """An event of the body on its way out: completed, noted, with the artifacts the body saved."""
+        if not isinstance(event, Event):
+            raise ConfigurationError(
+                f"the body of agent {self.target.name!r} yielded {type(event).__name__}; yield Event objects, e.g. "
+                "Event(content=text_content('hello'))"
+            )
         event = self._completed(event)
         if not event.partial:
             self._note(event)
@@ -489,7 +520,7 @@ class Activation:
             self._handed = True
             return standing
         self.open_calls = view.open_calls
-        if self.open_calls or standing is Standing.WAITING or (self._paused and not self._ended and not resuming):
+        if self.open_calls or standing is Standing.WAITING or (self._paused and standing is not Standing.DONE):
             self.status = "paused"
             return Standing.WAITING
         self.status = COMPLETED
@@ -521,7 +552,15 @@ class Activation:
         try:
             chain = getattr(inv.hooks, hook)
             decided = await first(chain, hook, ctx, target) if chain else None
-            content = decided[0] if decided is not None else await first_callback(getattr(target, hook), ctx)
+            if decided is not None:
+                content = checked(decided[0], Content, decided[1], hook)
+            else:
+                content = await first_callback(getattr(target, hook), ctx)
+                if content is not None and not isinstance(content, Content):
+                    raise ConfigurationError(
+                        f"agent {target.name!r}: a {hook} callback returned {type(content).__name__}; return Content, "
+                        "or None for no opinion"
+                    )
         except BaseException:
             inv.live.discard(buffer)
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -77,6 +78,11 @@ class Agent:
         if self._body is None and type(self).body is Agent.body:
             raise ConfigurationError(
                 f"agent {self.name!r} has no body; pass body=<async generator function> or override `body`"
+            )
+        if inspect.iscoroutinefunction(self._body) or inspect.iscoroutinefunction(type(self).body):
+            raise ConfigurationError(
+                f"the body of agent {self.name!r} is a coroutine function; it must be an async generator function, "
+                "that is, `yield` its events"
             )
 
     def body(self, ctx: InvocationContext) -> AsyncIterator[Event]:

@@ -21,7 +21,7 @@ def check_app_name(name: Any) -> None:
     """Raise unless ``name`` can identify an app to all services."""
     if not isinstance(name, str) or not name.strip() or name == "user" or _FORBIDDEN.search(name):
         raise ConfigurationError(
-            f"app name {name!r} is not usable: it must be non-empty text, not 'user', without / \\ or control characters"
+            f"app name {name!r} is not usable: it must be non-empty text, not 'user', without /, \\ or control signs"
         )
 
 

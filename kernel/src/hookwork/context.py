@@ -527,6 +527,11 @@ class InvocationContext(CallbackContext):
         """The live state; read-only here: yield an event with a delta to write."""
         return State(self._inv.live, None)
 
+    def enter_at(self, agent: Agent, place: str) -> None:
+        """The run enters elsewhere than was decided at first; for run hooks."""
+        self._owner = agent
+        self._place = place
+
     def hand_over_writes(self, event: Event) -> None:
         """Let an event of this body carry away what the body saved."""
         if self._buffer is not None and self._buffer.artifacts:

@@ -53,6 +53,8 @@ def decide(
         NothingToResume, InvalidResumeResponse, InvocationNotFoundError, ValidationError: see core RES-7, RES-10.
         ConfigurationError: the tree no longer holds the entry of a known invocation.
     """
+    if rerun and invocation_id is None:
+        raise ValidationError("rerun names calls of an invocation; give invocation_id with it. Nothing was stored.")
     messages: list[tuple[str, Content]] = []
     answered: str | None = None
     if message is not None:

@@ -108,7 +108,7 @@ class Usage:
     def _by(self, position: int) -> dict[str, UsageCount]:
         counts: dict[str, UsageCount] = {}
         for entry in self._entries:
-            counts.setdefault(entry[position], UsageCount()).add(entry[2])
+            counts.setdefault(str(entry[position]), UsageCount()).add(entry[2])
         return counts
 
     def __repr__(self) -> str:

@@ -3,76 +3,56 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
-import weakref
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hookwork.activation import COMPLETED, Activation
+from hookwork.activation import COMPLETED, Activation, View, checked
 from hookwork.context import EphemeralScope, InvocationContext
+from hookwork.control import RunControl, work_for
 from hookwork.effects import WriteResult, perform
 from hookwork.entry import Entry, decide
-from hookwork.errors import LimitExceeded, NothingToResume, SessionNotFoundError
+from hookwork.errors import InvocationNotFoundError, LimitExceeded, NothingToResume, SessionNotFoundError
 from hookwork.invocation import Invocation, RunConfig
 from hookwork.node import Standing
 from hookwork.platform import new_uuid, timestamp
 from hookwork.plugins.dispatch import first, notify
 from hookwork.policy import locks_of
-from hookwork.records.content import Content, FunctionResponse, Part
+from hookwork.records.content import Content, FunctionResponse, Part, user_content
 from hookwork.records.event import NO_ACTIONS, Event, EventActions, NodeInfo
 from hookwork.records.session import Session
-from hookwork.run import RunOutcome
+from hookwork.run import RunOutcome, check_message
 from hookwork.stages import Stage, StageOutcome, stage_stream
 from hookwork.state import Settled
 from hookwork.telemetry import active_tracer
 
 if TYPE_CHECKING:
-    from hookwork.run import Run
     from hookwork.runner import Runner
+
+__all__ = ["RunCore", "work_for"]
 
 logger = logging.getLogger("hookwork.runner")
 
-#: The runs that the current task works for, outermost first; set in tasks that the kit starts itself.
-_inside: contextvars.ContextVar[tuple[RunCore, ...]] = contextvars.ContextVar("hookwork_inside", default=())
 
-
-def work_for(core: RunCore | None) -> None:
-    """Mark the current task, and what it starts, as working for a run (core POL-5, HND-4).
-
-    For tasks that the kit starts: the mark lives in the task's own context and ends with it.
-    """
-    if core is not None:
-        _inside.set((*_inside.get(), core))
-
-
-class RunCore:
-    """What a run's generator works on. It holds no handle, so a dropped handle is finalised at once (HND-3)."""
+class RunCore(RunControl):
+    """What a run's generator works on."""
 
     __slots__ = (
-        "__weakref__",
         "config",
-        "driver",
         "entry",
         "ephemeral",
         "final",
-        "handle",
+        "given_id",
         "inv",
         "invocation_id",
         "message",
-        "outcome",
-        "over",
         "rerun",
         "runner",
         "session",
         "session_id",
         "spans",
-        "started",
         "state_delta",
-        "stop_reason",
-        "stop_sent",
         "user_id",
-        "waiters",
         "yield_user_message",
     )
 
@@ -90,98 +70,33 @@ class RunCore:
         ephemeral: EphemeralScope,
         yield_user_message: bool,
     ) -> None:
+        super().__init__()
         self.runner = runner
         self.user_id = user_id
         self.session_id = session_id
         self.message = message
-        self.invocation_id = invocation_id
+        #: what the caller gave; `invocation_id` is what was decided.
+        self.given_id = self.invocation_id = invocation_id
         self.rerun = rerun
         self.state_delta = state_delta
         self.config = config
         self.ephemeral = ephemeral
         self.yield_user_message = yield_user_message
-        self.handle: weakref.ref[Run] | None = None
-        self.driver: asyncio.Task[Any] | None = None
-        self.started = False
-        self.over = False
-        self.waiters: list[asyncio.Future[None]] = []
-        self.stop_reason = ""
-        self.stop_sent = False
-        self.outcome: RunOutcome | None = None
         self.inv: Invocation | None = None
         self.session: Session | None = None
         self.entry: Entry | None = None
         self.final: Event | None = None
         self.spans: list[Any] = []
 
-    # --- what the session policy asks (core POL-5) --------------------------------------------------------------------
-
-    def _generator(self) -> AsyncGenerator[Event, None] | None:
-        handle = self.handle() if self.handle is not None else None
-        return handle._events if handle is not None else None
-
-    def is_running(self) -> bool:
-        """Whether the run's own code is being driven right now (not suspended at an event)."""
-        generator = self._generator()
-        return generator is not None and generator.ag_running
-
-    def runs_inside_caller(self) -> bool:
-        """Whether the current task works for this run."""
-        return self in _inside.get() or (self.is_running() and self.driver is asyncio.current_task())
-
-    def left_by_caller(self) -> bool:
-        """Whether the run is suspended at an event and its last consumer is the current task."""
-        return not self.over and self.started and not self.is_running() and self.driver is asyncio.current_task()
-
-    async def wait_finished(self) -> None:
-        """Until the run is over, after_run included."""
-        if not self.over:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.waiters.append(waiter)
-            await waiter
-
-    def _finish(self) -> None:
-        self.over = True
-        for waiter in self.waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self.waiters.clear()
-
-    async def close(self) -> None:
-        """End a suspended run from outside its handle."""
-        generator = self._generator()
-        if generator is not None and not generator.ag_running:
-            await generator.aclose()
-        else:
-            await self.wait_finished()
-
-    async def stop(self, reason: str = "stopped") -> None:
-        """See `Run.stop`."""
-        if self.over:
-            return
-        if self.runs_inside_caller():
-            raise RuntimeError("run.stop() was called from inside the run; use ctx.end_invocation() there")
-        self.stop_reason = self.stop_reason or reason
-        generator = self._generator()
-        if not self.started:
-            self.outcome = RunOutcome("closed", reason=self.stop_reason)
-            self._finish()
-            return
-        if generator is not None and not generator.ag_running:
-            await generator.aclose()
-            return
-        if not self.stop_sent and self.driver is not None:
-            self.stop_sent = True
-            self.driver.cancel()
-        await self.wait_finished()
-
     # --- the life of the run ------------------------------------------------------------------------------------------
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """The whole run, from taking the session to after_run (core §3.1)."""
         runner = self.runner
-        loop = asyncio.get_running_loop()
-        self.driver = asyncio.current_task(loop)
+        self.loop = asyncio.get_running_loop()
+        outer = self.enter()
+        if self.driver is not None:
+            self.cancels = self.driver.cancelling()
         runner.remember(self)
         key = (runner.app_name, self.user_id, self.session_id)
         locks = None
@@ -202,25 +117,26 @@ class RunCore:
             try:
                 try:
                     async for event in stream:
+                        self.leave_to(outer)
                         yield event
-                        self.driver = asyncio.current_task(loop)
+                        outer = self.enter()
+                except GeneratorExit:
+                    outer = self.enter()
+                    raise
                 finally:
                     await stream.aclose()
             except BaseException as error:  # noqa: BLE001 - every way out ends in after_run, then goes on
                 leaving = error
+            self.ending = True
             await self._end(inv, ctx, leaving)
             if leaving is not None and not isinstance(leaving, GeneratorExit):
                 raise leaving
-        except asyncio.CancelledError:
-            if self.outcome is None:
-                self.outcome = RunOutcome("closed", reason=self.stop_reason or "cancelled")
-            task = asyncio.current_task()
-            if not self.stop_sent or (task is not None and task.uncancel() > 0):
+        except BaseException as error:
+            if not self._is_settled_by_stop(error):
                 raise
-        except Exception as error:
-            if self.outcome is None:  # it met no hook: the run's context was never built (RUN-23)
-                self.outcome = RunOutcome("failed", error=error)
-            raise
+        else:
+            if self.stop_sent and self._take_back_stop():
+                raise asyncio.CancelledError
         finally:
             if locks is not None:
                 locks.release(key, self)
@@ -230,12 +146,28 @@ class RunCore:
                 self.inv.run = None  # no cycle is left: reference counting frees the run
             self._finish()
             runner.forget(self)
+            self.leave_to(outer)
+
+    def _is_settled_by_stop(self, error: BaseException) -> bool:
+        """Fix the outcome of a run that leaves by an error; True when the error is our own stop's doing (HND-4)."""
+        others_cancelled = self._take_back_stop() if self.stop_sent else isinstance(error, asyncio.CancelledError)
+        stopped = bool(self.stop_reason) and not others_cancelled
+        if self.outcome is None:  # it met no hook: the run's context was never built (RUN-23)
+            if stopped or isinstance(error, asyncio.CancelledError):
+                self.outcome = RunOutcome("closed", reason=self.stop_reason or "cancelled")
+            else:
+                self.outcome = RunOutcome("failed", error=error)
+        if not stopped or self.outcome.kind != "closed" or not isinstance(error, Exception | asyncio.CancelledError):
+            return False
+        if isinstance(error, Exception):
+            logger.warning("run %s was stopped; its teardown raised %r", self.invocation_id, error, exc_info=error)
+        return True
 
     async def _begin(self) -> Invocation:
         """Session, entry and invocation context (RUN-10 … RUN-13)."""
         runner = self.runner
         session = self.session = await self._open_session()
-        entry = self._decide(session, self.message)
+        entry = self._decide(session, self.message, self.given_id)
         inv = Invocation(
             app_name=runner.app_name,
             user_id=self.user_id,
@@ -256,6 +188,7 @@ class RunCore:
         )
         self.inv = inv
         self._take(inv, entry)
+        self._check_resumable(inv, entry)
         return inv
 
     def _take(self, inv: Invocation, entry: Entry) -> None:
@@ -268,13 +201,13 @@ class RunCore:
                 1 for event in events if event.author == "user" and event.invocation_id == entry.invocation_id
             )
 
-    def _decide(self, session: Session, message: Content | None) -> Entry:
+    def _decide(self, session: Session, message: Content | None, given_id: str | None) -> Entry:
         runner = self.runner
         entry = decide(
             session,
             runner.tree,
             message,
-            invocation_id=self.invocation_id,
+            invocation_id=given_id,
             rerun=self.rerun,
             routing=runner.routing,
         )
@@ -291,9 +224,25 @@ class RunCore:
         except SessionNotFoundError:
             if not runner.auto_create_session:
                 raise
+            self._check_new_session()
         return await runner.sessions.create_session(
             app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
         )
+
+    def _check_new_session(self) -> None:
+        """Refuse what a session without events cannot take, before one is created for it."""
+        message = self.message
+        if message is None and self.given_id is not None:
+            raise InvocationNotFoundError(
+                f"session {self.session_id!r} does not exist, so it has no invocation {self.given_id!r} to continue"
+            )
+        if message is not None and message.parts and all(part.function_response for part in message.parts):
+            unknown = [response.id or "" for response in message.function_responses]
+            raise NothingToResume(
+                f"session {self.session_id!r} does not exist, so no call waits for the answers {unknown}; nothing was "
+                "stored",
+                unknown=unknown,
+            )
 
     def _run_context(self, inv: Invocation) -> InvocationContext:
         assert self.entry is not None
@@ -309,14 +258,16 @@ class RunCore:
             answer = await first(inv.hooks.before_run, "before_run", ctx) if inv.hooks.before_run else None
             if answer is not None:
                 info = NodeInfo(path=self.entry.path, status=COMPLETED)
-                event = self._answer_event(inv, answer[0], info)
+                content = checked(answer[0], Content, answer[1], "before_run")
+                event = self._answer_event(inv, content, info)
                 yield await self._store(inv, ctx, event)
                 self.outcome = self._outcome(COMPLETED)
             else:
                 activation = Activation(inv, self.entry.agent, self.entry.path)
-                self._check_resumable(inv, activation)
                 try:
                     async for event in activation:
+                        if self.stop_sent:  # a body that swallowed the cancellation says nothing more (HND-4)
+                            raise asyncio.CancelledError
                         if event.partial:
                             if inv.hooks.on_event:
                                 event = await self._filter(inv, ctx, event)
@@ -336,14 +287,10 @@ class RunCore:
 
     async def _take_message(self, inv: Invocation, ctx: InvocationContext) -> list[Event]:
         """``on_user_message``, then the user's events are stored (RUN-14 … RUN-16)."""
-        message = self.message
-        if message is not None and inv.hooks.on_user_message:
-            replaced = await first(inv.hooks.on_user_message, "on_user_message", ctx, message)
+        if self.message is not None and inv.hooks.on_user_message:
+            replaced = await first(inv.hooks.on_user_message, "on_user_message", ctx, self.message)
             if replaced is not None:
-                message = replaced[0] if replaced[0].role == "user" else replaced[0].replace(role="user")
-                self.message = inv.user_content = message
-                self.invocation_id = None if not inv.known else self.invocation_id
-                self._take(inv, self._decide(inv.session, message))
+                self._replace_message(inv, ctx, *replaced)
         assert self.entry is not None
         messages: list[tuple[str, Content | None]] = list(self.entry.messages)
         if not messages:
@@ -371,9 +318,21 @@ class RunCore:
                 custom_metadata=self.config.custom_metadata,
             )
             stored.append(await self._append(inv, event))
-        if messages and messages[0][1] is not None:
+        if messages[0][1] is not None:
             inv.user_content = self.message if len(messages) > 1 else messages[0][1]
         return stored
+
+    def _replace_message(self, inv: Invocation, ctx: InvocationContext, value: Any, plugin: str) -> None:
+        """Go on with another message; where the run enters is decided again (RUN-14)."""
+        message = user_content(checked(value, Content, plugin, "on_user_message"))
+        check_message(message)
+        before = self.entry
+        entry = self._decide(inv.session, message, self.given_id)
+        if before is not None and not before.known and not entry.known:
+            entry.invocation_id = before.invocation_id  # hooks have seen this id already
+        self.message = inv.user_content = message
+        self._take(inv, entry)
+        ctx.enter_at(entry.agent, f"run/{inv.user_messages}")
 
     async def _save_blobs(self, inv: Invocation, content: Content) -> tuple[Content, dict[str, int]]:
         """Inline data of the message as artifacts, on a copy of the message (RUN-15)."""
@@ -409,7 +368,7 @@ class RunCore:
         replaced = await first(inv.hooks.on_event, "on_event", ctx, event)
         if replaced is None or replaced[0] is event:
             return event
-        new: Event = replaced[0]
+        new = checked(replaced[0], Event, replaced[1], "on_event")
         return new.replace(
             id=event.id,
             invocation_id=event.invocation_id,
@@ -497,13 +456,11 @@ class RunCore:
 
     # --- end ----------------------------------------------------------------------------------------------------------
 
-    def _check_resumable(self, inv: Invocation, activation: Activation) -> None:
+    def _check_resumable(self, inv: Invocation, entry: Entry) -> None:
         """A resume by id needs something that can go on (RES-10)."""
         if not inv.known or self.message is not None:
             return
-        from hookwork.activation import View
-
-        view = View(inv, inv.invocation_id, activation.path)
+        view = View(inv, inv.invocation_id, entry.path)
         standing = view.standing()
         if standing is Standing.DONE or (standing is Standing.WAITING and not view.news):
             waits = ", ".join(call.id for call in view.open_calls)
@@ -519,6 +476,9 @@ class RunCore:
         return RunOutcome(kind, invocation_id=inv.invocation_id, final_event=self.final, usage=inv.usage, **more)
 
     def _conclude(self, inv: Invocation, activation: Activation) -> None:
+        if self.stop_sent:
+            raise asyncio.CancelledError
+        self._forget_unsettled(inv)
         if inv.ended:
             self.outcome = self._outcome("ended", reason=inv.end_reason)
             return
@@ -531,13 +491,18 @@ class RunCore:
         self.outcome = self._outcome(COMPLETED, output=activation.output, open_delegations=delegations)
 
     def _conclude_error(self, inv: Invocation, error: BaseException) -> None:
-        if isinstance(error, LimitExceeded):
-            self.outcome = self._outcome("limit", error=error, reason=str(error))
-        elif isinstance(error, GeneratorExit | asyncio.CancelledError):
+        if self.stop_reason or isinstance(error, GeneratorExit | asyncio.CancelledError):
             reason = self.stop_reason or ("left" if isinstance(error, GeneratorExit) else "cancelled")
             self.outcome = self._outcome("closed", reason=reason)
+        elif isinstance(error, LimitExceeded):
+            self.outcome = self._outcome("limit", error=error, reason=str(error))
         else:
             self.outcome = self._outcome("failed", error=error)
+        self._forget_unsettled(inv)
+
+    @staticmethod
+    def _forget_unsettled(inv: Invocation) -> None:
+        """Writes whose event never came out can no longer be stored (INV-6)."""
         for buffers in inv.unsettled.values():
             for buffer in buffers:
                 inv.live.discard(buffer)
@@ -547,13 +512,30 @@ class RunCore:
         """Seal, error hooks and ``after_run`` (RUN-22, RUN-23, HND-5)."""
         if self.outcome is None or (error is not None and self.outcome.kind in (COMPLETED, "paused", "ended")):
             self._conclude_error(inv, error or RuntimeError("the run ended without an outcome"))
+        closed = self.outcome is not None and self.outcome.kind == "closed"
         cancelled_from_outside = isinstance(error, asyncio.CancelledError) and not self.stop_sent
-        if inv.in_flight and not cancelled_from_outside and self.outcome is not None and self.outcome.kind == "closed":
-            await self._seal(inv)
-        if isinstance(error, Exception) and inv.hooks.on_run_error:
-            await notify(inv.hooks.on_run_error, "on_run_error", ctx, error)
-        if inv.hooks.after_run:
-            await notify(inv.hooks.after_run, "after_run", ctx, self.outcome)
+        try:
+            if inv.in_flight and closed and not cancelled_from_outside:
+                await self._seal(inv)
+            if isinstance(error, Exception) and not closed and inv.hooks.on_run_error:
+                await notify(inv.hooks.on_run_error, "on_run_error", ctx, error)
+        finally:
+            if inv.hooks.after_run:
+                await self._tell_after_run(inv, ctx)
+
+    async def _tell_after_run(self, inv: Invocation, ctx: InvocationContext) -> None:
+        """Every ``after_run``, a cancellation that comes meanwhile included; it goes on afterwards (RUN-22)."""
+        cancelled: asyncio.CancelledError | None = None
+        for hook in inv.hooks.after_run:
+            try:
+                await notify((hook,), "after_run", ctx, self.outcome)
+            except asyncio.CancelledError as error:
+                if self.driver is not None and self.driver.cancelling() > self.cancels + self.stop_sent:
+                    cancelled = error
+                else:  # raised by the hook itself, nobody cancels this run
+                    logger.exception("plugin %r raised in 'after_run'", hook[1])
+        if cancelled is not None:
+            raise cancelled
 
     async def _seal(self, inv: Invocation) -> None:
         """Answer long-running calls whose body was cut, so that they do not look like ones that wait (HND-5)."""

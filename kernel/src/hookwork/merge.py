@@ -30,17 +30,21 @@ Producer = Callable[[], Coroutine[Any, Any, None]]
 class MergePoint:
     """Runs producers concurrently; `stream` yields what they `put`, in the order in which it came."""
 
-    __slots__ = ("_error", "_items", "_left", "_loop", "_wake")
+    __slots__ = ("_before_error", "_closed", "_error", "_items", "_left", "_wake")
 
     def __init__(self) -> None:
         self._items: deque[tuple[Event, asyncio.Future[None] | None]] = deque()
         self._wake: asyncio.Future[None] | None = None
         self._left = 0
         self._error: BaseException | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        #: events that came before the error and are still handed on.
+        self._before_error = 0
+        self._closed = False
 
     async def put(self, event: Event) -> None:
         """Hand an event on; returns when it was stored and the consumer asked for the next one."""
+        if self._closed:  # by an abandoned task: nobody takes its events any more
+            raise asyncio.CancelledError("the stage that this event belongs to is over")
         loop = asyncio.get_running_loop()
         wait = None if event.partial and len(self._items) < _MAX_WAITING else loop.create_future()
         self._items.append((event, wait))
@@ -55,10 +59,12 @@ class MergePoint:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._left -= 1
-        if not task.cancelled():
-            error = task.exception()
-            if error is not None and not isinstance(error, Pause) and self._error is None:
-                self._error = error
+        if self._closed:
+            return
+        error = _error_of(task)
+        if error is not None and not isinstance(error, Pause) and self._error is None:
+            self._error = error
+            self._before_error = len(self._items)
         self._notify()
 
     async def stream(self, producers: Sequence[Producer]) -> AsyncGenerator[Event, None]:
@@ -74,6 +80,10 @@ class MergePoint:
         try:
             while True:
                 while self._items:
+                    if self._error is not None:
+                        if self._before_error == 0:
+                            break
+                        self._before_error -= 1
                     event, wait = self._items.popleft()
                     yield event
                     if wait is not None and not wait.done():
@@ -88,19 +98,40 @@ class MergePoint:
                 finally:
                     self._wake = None
         finally:
+            self._closed = True
             if self._left:
                 await cancel_and_wait([task for task in tasks if not task.done()])
 
 
+def _error_of(task: asyncio.Task[None]) -> BaseException | None:
+    if task.cancelled():  # by its own code, not by us: `stream` looks away once it cancels
+        return RuntimeError("a concurrent branch was cancelled by its own code (a stray CancelledError)")
+    return task.exception()
+
+
 async def cancel_and_wait(tasks: Sequence[asyncio.Task[Any]], timeout: float = CANCEL_TIMEOUT) -> None:
-    """Cancel tasks and wait until they have ended; one that swallows cancellation is abandoned with a warning."""
+    """Cancel tasks and wait until they have ended; one that swallows cancellation is abandoned with a warning.
+
+    A cancellation of the caller meanwhile does not cut the wait short; it is raised afterwards (core INV-3).
+    """
     for task in tasks:
         task.cancel()
     if not tasks:
         return
-    _, pending = await asyncio.wait(tasks, timeout=timeout)
+    loop = asyncio.get_running_loop()
+    end = loop.time() + timeout
+    cancelled: asyncio.CancelledError | None = None
+    pending = set(tasks)
+    while pending:
+        try:
+            _, pending = await asyncio.wait(pending, timeout=max(0.0, end - loop.time()))
+            break
+        except asyncio.CancelledError as error:
+            cancelled = error
     for task in tasks:
         if task.done() and not task.cancelled():
             task.exception()  # seen: it must not be reported as never retrieved
     if pending:
         logger.warning("%d task(s) did not end within %s s of being cancelled; abandoned", len(pending), timeout)
+    if cancelled is not None:
+        raise cancelled

@@ -6,13 +6,12 @@ The table hangs on the session service object, so all runners that share the ser
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hookwork.control import RunControl
 from hookwork.errors import ConfigurationError, SessionBusyError
-
-if TYPE_CHECKING:
-    from hookwork.runner import Run
 
 POLICIES = ("queue", "reject", "supersede")
 
@@ -36,17 +35,15 @@ class SessionLocks:
     def __len__(self) -> int:
         return len(self._lines)
 
-    async def acquire(self, key: tuple[str, str, str], owner: Run | object, policy: str) -> None:
+    async def acquire(self, key: tuple[str, str, str], owner: Any, policy: str) -> None:
         """Hold a session for ``owner``. Raises SessionBusyError by policy or to avoid a deadlock (POL-3, POL-5)."""
-        line = self._lines.get(key)
-        if line is None:
-            self._lines[key] = _Line(owner)
-            return
-        await self._make_way(line, owner, policy)
-        line = self._lines.get(key)
-        if line is None:
-            self._lines[key] = _Line(owner)
-            return
+        while (line := self._lines.get(key)) is not None:
+            if not await self._make_way(line.holder, owner, policy):
+                await self._wait_in_line(key, line, owner)
+                return
+        self._lines[key] = _Line(owner)
+
+    async def _wait_in_line(self, key: tuple[str, str, str], line: _Line, owner: Any) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         line.waiting.append((turn, owner))
         try:
@@ -55,27 +52,37 @@ class SessionLocks:
             if turn.done() and not turn.cancelled():
                 self.release(key, owner)  # the turn came while we were cancelled: pass it on
             else:
-                line.waiting.remove((turn, owner))
+                with contextlib.suppress(ValueError):  # `release` may have passed over it already
+                    line.waiting.remove((turn, owner))
             raise
 
-    async def _make_way(self, line: _Line, owner: Any, policy: str) -> None:
-        holder = line.holder
-        if policy == "reject":
-            raise SessionBusyError(
-                f"session {owner.session_id!r} is held by another run and the session policy is 'reject'; "
-                "wait for that run, or use session_policy='queue'"
-            )
-        inside = getattr(holder, "runs_inside_caller", None)
-        if inside is not None and inside():
+    async def _make_way(self, holder: Any, owner: Any, policy: str) -> bool:
+        """End the holder where that is due; False when it has to be waited for."""
+        if not isinstance(holder, RunControl):
+            if policy == "reject":
+                raise self._busy(owner)
+            return False
+        if holder.runs_inside_caller():
             raise SessionBusyError(
                 f"a run on session {owner.session_id!r} was started from inside a run on the same session and would "
                 "wait for itself; use another session, or ctx.activate for a child"
             )
-        left_behind = getattr(holder, "left_by_caller", None)
-        if left_behind is not None and left_behind():
+        if holder.left_by_caller():
             await holder.close()  # the caller broke out of its last run on this session and starts the next one
-        elif policy == "supersede" and hasattr(holder, "stop"):
+        elif policy == "reject":
+            raise self._busy(owner)
+        elif policy == "supersede":
             await holder.stop(reason="superseded")
+        else:
+            return False
+        return True
+
+    @staticmethod
+    def _busy(owner: Any) -> SessionBusyError:
+        return SessionBusyError(
+            f"session {owner.session_id!r} is held by another run and the session policy is 'reject'; "
+            "wait for that run, or use session_policy='queue'"
+        )
 
     def release(self, key: tuple[str, str, str], owner: Any) -> None:
         """Give the session up; the next in line gets it."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from concurrent import futures
 from typing import TYPE_CHECKING, Any
 
 from hookwork.errors import RunStateError, ValidationError
 from hookwork.invocation import Usage
-from hookwork.records.content import Content, Part
+from hookwork.records.content import Content, Part, user_content
 from hookwork.records.event import Event
 from hookwork.records.history import Call
 from hookwork.records.session import Session
@@ -83,7 +85,7 @@ class Run:
         self._core = core
         self._events = core.events()
         self._open = False
-        core.handle = weakref.ref(self)
+        core.generator = weakref.ref(self._events)
 
     # --- identity and state -------------------------------------------------------------------------------------------
 
@@ -133,7 +135,7 @@ class Run:
 
     def __anext__(self) -> Awaitable[Event]:
         core = self._core
-        if core.over or core.stop_reason:
+        if core.over or core.stop_reason or core.ending:
             return self._no_more()
         core.started = True
         return self._events.__anext__()
@@ -150,14 +152,12 @@ class Run:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """End the run if it still goes on; running work is cancelled and awaited, ``after_run`` has run."""
-        core = self._core
-        if not core.started:
-            if not core.over:
-                await core.stop("left")
-            await self._events.aclose()
-            return
-        await self._events.aclose()
+        """End the run if it still goes on; running work is cancelled and awaited, ``after_run`` has run.
+
+        Raises:
+            RuntimeError: called from inside the run.
+        """
+        await self._core.close()
 
     def __del__(self) -> None:
         core = getattr(self, "_core", None)
@@ -172,9 +172,23 @@ class Run:
         """
         await self._core.stop(reason)
 
+    def stop_threadsafe(self, reason: str = "stopped") -> futures.Future[None]:
+        """`stop` from a thread that is not the run's loop; wait with ``.result()`` if you like (HND-4).
+
+        A run that has not begun never starts.
+        """
+        loop = self._core.loop
+        if loop is None:
+            stopped: futures.Future[None] = futures.Future()
+            self._core.never_start(reason)
+            stopped.set_result(None)
+            return stopped
+        return asyncio.run_coroutine_threadsafe(self._core.stop(reason), loop)
+
     async def wait(self) -> RunOutcome:
         """Run to the end without looking at the events."""
-        async for _ in self if not self._open else self._rest():
+        begun = self._open or self._core.started
+        async for _ in self._rest() if begun else self:
             pass
         assert self._core.outcome is not None
         return self._core.outcome
@@ -201,6 +215,25 @@ class Run:
             rest = piece[len(before) :] if piece.startswith(before) else piece
             if rest and event.author != "user":
                 yield rest
+
+
+def read_message(message: Any) -> Content | None:
+    """A message in any accepted form (core RUN-3). Raises ValidationError: it is of no such form, or says nothing."""
+    if message is None:
+        return None
+    if not isinstance(message, str | Content):
+        parts = list(message) if isinstance(message, Iterable) else [message]
+        strange = next((part for part in parts if not isinstance(part, Part)), None)
+        if strange is not None or isinstance(message, Mapping):
+            raise ValidationError(
+                f"a message is text, a Content or a list of Parts, not {type(message).__name__}"
+                + (f" with {type(strange).__name__}" if strange is not None and strange is not message else ""),
+                path="message",
+            )
+        message = parts
+    content = user_content(message)
+    check_message(content)
+    return content
 
 
 def check_message(message: Content | None) -> None:

@@ -1,0 +1,693 @@
+"""The run handle: iteration, leaving, stopping, dropping, text and outcome (core HND)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from hookwork import (
+    Agent,
+    Event,
+    EventActions,
+    FunctionCall,
+    FunctionPlugin,
+    InvocationContext,
+    Part,
+    RunConfig,
+    Runner,
+    RunOutcome,
+    Settings,
+    ToolContext,
+    text_content,
+)
+from hookwork.errors import LimitExceeded, RunPaused, RunStateError
+from hookwork.records.session import Session
+from hookwork_llm import LlmAgent, tool
+from hookwork_testkit import ScriptedModel, block, call, partial
+
+Body = Callable[[InvocationContext], AsyncIterator[Event]]
+
+
+def said(text: str, **fields: Any) -> Event:
+    return Event(content=text_content(text), **fields)
+
+
+def talking(*texts: str) -> Body:
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        for text in texts:
+            yield said(text)
+
+    return body
+
+
+class Watch:
+    """Counts `after_run` and keeps the outcomes."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[RunOutcome] = []
+
+    def plugin(self) -> FunctionPlugin:
+        def after_run(ctx: InvocationContext, outcome: RunOutcome) -> None:
+            self.outcomes.append(outcome)
+
+        return FunctionPlugin("watch", after_run=after_run)
+
+    @property
+    def kinds(self) -> list[str]:
+        return [outcome.kind for outcome in self.outcomes]
+
+
+def runner_of(body: Body | Agent, *plugins: Any, **options: Any) -> Runner:
+    agent = body if isinstance(body, Agent) else Agent(name="root", body=body)
+    return Runner.in_memory(agent, plugins=list(plugins), settings=Settings(), **options)
+
+
+async def stored(runner: Runner, session: str = "s") -> Session:
+    return await runner.sessions.get_session(app_name=runner.app_name, user_id="u", session_id=session)
+
+
+async def texts_of(runner: Runner, session: str = "s") -> list[str]:
+    return [event.text for event in (await stored(runner, session)).events if event.content is not None]
+
+
+async def settle(turns: int = 20) -> None:
+    """Let everything that is ready to run do so."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
+class Gate:
+    """A body that says one thing, waits to be let on, and notes how it ended."""
+
+    def __init__(self) -> None:
+        self.entered = asyncio.Event()
+        self.open = asyncio.Event()
+        self.ended = ""
+
+    async def body(self, ctx: InvocationContext) -> AsyncIterator[Event]:
+        try:
+            yield said("first")
+            self.entered.set()
+            await self.open.wait()
+            yield said("second")
+            self.ended = "done"
+        except asyncio.CancelledError:
+            self.ended = "cancelled"
+            raise
+        except GeneratorExit:
+            self.ended = "closed"
+            raise
+
+
+# --- iteration (HND-1, HND-2) -----------------------------------------------------------------------------------------
+
+
+async def test_hnd_1_nothing_happens_before_iteration() -> None:
+    runner = runner_of(talking("hello"))
+    run = runner.run(user_id="u", session_id="s", message="hi")
+    await settle()
+    assert (run.user_id, run.session_id, run.invocation_id, run.session, run.outcome) == ("u", "s", None, None, None)
+    assert run.open_calls == []
+    assert await runner.sessions.list_sessions(app_name="root") == []
+    [event async for event in run]
+    assert run.invocation_id is not None
+    assert run.invocation_id.startswith("e-")
+    assert run.session is not None
+    assert [event.text for event in run.session.events[:2]] == ["hi", "hello"]
+
+
+async def test_hnd_1_a_second_iteration_raises() -> None:
+    run = runner_of(talking("hello")).run(user_id="u", message="hi")
+    [event async for event in run]
+    with pytest.raises(RunStateError, match="iterated once"):
+        async for _ in run:
+            pass
+
+
+async def test_run_3_a_missing_session_id_gives_a_new_one_at_once() -> None:
+    runner = runner_of(talking("hello"))
+    run = runner.run(user_id="u", message="hi")
+    assert run.session_id
+    await run.wait()
+    assert await texts_of(runner, run.session_id) == ["hi", "hello"]
+
+
+async def test_inv_1_a_body_goes_on_only_after_its_event_was_stored_and_asked_for() -> None:
+    seen: list[Any] = []
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        yield said("one", actions=EventActions(state_delta={"n": 1}))
+        seen.append((ctx.session.events[-1].text, ctx.state["n"]))
+        yield said("two")
+
+    runner = runner_of(body)
+    async with runner.run(user_id="u", session_id="s", message="hi") as run:
+        event = await anext(aiter(run))
+        assert event.text == "one"
+        await settle()
+        assert seen == []  # nobody has asked for the next one
+        assert await texts_of(runner) == ["hi", "one"]
+        assert (await anext(run)).text == "two"
+    assert seen == [("one", 1)]
+
+
+async def test_wait_drains_a_run_that_was_begun_by_hand() -> None:
+    run = runner_of(talking("one", "two")).run(user_id="u", message="hi")
+    assert (await anext(run)).text == "one"
+    outcome = await run.wait()
+    assert (outcome.kind, outcome.final_event.text if outcome.final_event else None) == ("completed", "two")
+
+
+# --- leaving (HND-2, HND-3) -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["break", "return", "raise", "aclose"])
+async def test_hnd_2_leaving_the_block_ends_the_run_before_it_goes_on(way: str) -> None:
+    gate, watch = Gate(), Watch()
+    runner = runner_of(gate.body, watch.plugin())
+
+    async def consume() -> None:
+        async with runner.run(user_id="u", session_id="s", message="hi") as run:
+            runs.append(run)
+            async for _ in run:
+                if way == "return":
+                    return
+                if way == "raise":
+                    raise LookupError("the consumer's own")
+                if way == "aclose":
+                    await run.aclose()
+                break
+
+    runs: list[Any] = []
+    if way == "raise":
+        with pytest.raises(LookupError):
+            await consume()
+    else:
+        await consume()
+    assert gate.ended == "closed"
+    assert watch.kinds == ["closed"]
+    assert (runs[0].outcome.kind, runs[0].outcome.reason) == ("closed", "left")
+    assert await texts_of(runner) == ["hi", "first"]
+    gate.open.set()
+    assert await runner.ask("again", user_id="u", session_id="s") == "second"
+
+
+async def test_hnd_3_a_dropped_handle_is_ended_a_turn_later(caplog: pytest.LogCaptureFixture) -> None:
+    gate, watch = Gate(), Watch()
+    runner = runner_of(gate.body, watch.plugin())
+    async for _ in runner.run(user_id="u", session_id="s", message="hi"):
+        break
+    await settle()
+    assert gate.ended == "closed"
+    assert watch.kinds == ["closed"]
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    gc.collect()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_hnd_3_the_next_turn_of_the_same_task_does_not_wait_for_a_bare_break() -> None:
+    gate, watch = Gate(), Watch()
+    runner = runner_of(gate.body, watch.plugin())
+    async for _ in runner.run(user_id="u", session_id="s", message="hi"):
+        break
+    gate.open.set()
+    assert await runner.ask("again", user_id="u", session_id="s") == "second"
+    assert await texts_of(runner) == ["hi", "first", "again", "first", "second"]
+    assert watch.kinds == ["closed", "completed"]
+
+
+async def test_leaving_from_another_task_stops_the_running_consumer() -> None:
+    gate = Gate()
+    run = runner_of(gate.body).run(user_id="u", session_id="s", message="hi")
+    task = asyncio.create_task(run.wait())
+    await gate.entered.wait()
+    await run.aclose()
+    assert (await task).kind == "closed"
+    assert gate.ended == "cancelled"
+
+
+# --- stop (HND-4) -----------------------------------------------------------------------------------------------------
+
+
+async def test_hnd_4_stop_before_the_start() -> None:
+    watch = Watch()
+    runner = runner_of(talking("hello"), watch.plugin())
+    run = runner.run(user_id="u", session_id="s", message="hi")
+    await run.stop("not wanted")
+    assert [event async for event in run] == []
+    assert run.outcome is not None
+    assert (run.outcome.kind, run.outcome.reason) == ("closed", "not wanted")
+    assert await runner.sessions.list_sessions(app_name="root") == []
+    assert watch.kinds == []  # its context was never built (RUN-22)
+
+
+async def test_hnd_4_stop_from_another_task_while_the_body_works() -> None:
+    gate, watch = Gate(), Watch()
+    runner = runner_of(gate.body, watch.plugin())
+    run = runner.run(user_id="u", session_id="s", message="hi")
+    got: list[str] = []
+
+    async def consume() -> None:
+        async for event in run:
+            got.append(event.text)
+
+    task = asyncio.create_task(consume())
+    await gate.entered.wait()
+    await run.stop()
+    assert gate.ended == "cancelled"
+    assert watch.kinds == ["closed"]
+    assert run.outcome is not None
+    assert run.outcome.reason == "stopped"
+    await task  # the iterator ends normally
+    assert got == ["first"]
+    assert task.cancelling() == 0
+    assert await texts_of(runner) == ["hi", "first"]
+
+
+@pytest.mark.parametrize("by", ["consumer", "other"])
+async def test_hnd_4_stop_while_the_consumer_looks_at_an_event(by: str) -> None:
+    gate, watch = Gate(), Watch()
+    run = runner_of(gate.body, watch.plugin()).run(user_id="u", session_id="s", message="hi")
+    got = []
+    async for event in run:
+        got.append(event.text)
+        await (run.stop() if by == "consumer" else asyncio.create_task(run.stop()))
+        assert watch.kinds == ["closed"]
+    assert (got, gate.ended) == (["first"], "closed")
+
+
+async def test_hnd_4_many_stops_at_once_harm_nobody() -> None:
+    """A second stop finds the first at work in the suspended run; the consumer's task must not be cancelled."""
+    watch = Watch()
+    tearing_down, let_go = asyncio.Event(), asyncio.Event()
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        try:
+            yield said("first")
+        finally:
+            tearing_down.set()
+            await let_go.wait()
+
+    run = runner_of(body, watch.plugin()).run(user_id="u", message="hi")
+    at_event, carry_on = asyncio.Event(), asyncio.Event()
+
+    async def consume() -> str:
+        async with run:
+            async for _ in run:
+                at_event.set()
+                await carry_on.wait()
+        return "consumer went on"
+
+    consumer = asyncio.create_task(consume())
+    await at_event.wait()
+    stops = [asyncio.create_task(run.stop()) for _ in range(3)]
+    await tearing_down.wait()
+    carry_on.set()  # the consumer asks for the next event, and leaves, while others tear the run down
+    await settle()
+    assert not consumer.done()
+    let_go.set()
+    await asyncio.gather(*stops)
+    assert await consumer == "consumer went on"
+    assert watch.kinds == ["closed"]
+
+
+async def test_hnd_4_stop_does_not_cut_a_teardown_short() -> None:
+    finished: list[str] = []
+    in_cleanup, let_go = asyncio.Event(), asyncio.Event()
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        try:
+            yield said("first")
+            await asyncio.Event().wait()
+        finally:
+            in_cleanup.set()
+            await let_go.wait()
+            finished.append("cleaned")
+
+    run = runner_of(body).run(user_id="u", message="hi")
+    task = asyncio.create_task(run.wait())
+    await settle()
+    task.cancel()
+    await in_cleanup.wait()
+    stop = asyncio.create_task(run.stop())
+    await settle()
+    let_go.set()
+    await stop
+    assert finished == ["cleaned"]
+    with pytest.raises(asyncio.CancelledError):
+        await task  # it was cancelled by somebody else as well
+
+
+@pytest.mark.parametrize("hook", ["after_run", "on_run_error"])
+async def test_hnd_4_stop_waits_for_the_last_hooks(hook: str) -> None:
+    entered, let_go = asyncio.Event(), asyncio.Event()
+    done: list[str] = []
+
+    async def slow(ctx: InvocationContext) -> None:
+        entered.set()
+        await let_go.wait()
+        done.append(hook)
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        yield said("all")
+        if hook == "on_run_error":
+            raise LookupError("broken")
+
+    run = runner_of(body, FunctionPlugin("slow", **{hook: slow})).run(user_id="u", message="hi")
+    task = asyncio.create_task(run.wait())
+    await entered.wait()
+    stop = asyncio.create_task(run.stop())
+    await settle()
+    assert not stop.done()
+    let_go.set()
+    await stop
+    assert done == [hook]
+    if hook == "after_run":
+        assert (await task).kind == "completed"  # the outcome was fixed before
+    else:
+        with pytest.raises(LookupError):
+            await task
+
+
+async def test_hnd_4_stop_after_the_end_is_a_no_op() -> None:
+    run = runner_of(talking("hello")).run(user_id="u", message="hi")
+    outcome = await run.wait()
+    await run.stop()
+    assert run.outcome is outcome
+    assert outcome.kind == "completed"
+
+
+async def test_hnd_4_stop_while_the_run_waits_for_its_session_meets_no_hook() -> None:
+    gate, watch = Gate(), Watch()
+    runner = runner_of(gate.body, watch.plugin())
+    first = asyncio.create_task(runner.run(user_id="u", session_id="s", message="one").wait())
+    await gate.entered.wait()
+    second = runner.run(user_id="u", session_id="s", message="two")
+    waiting = asyncio.create_task(second.wait())
+    await settle()
+    await second.stop()
+    assert (await waiting).kind == "closed"
+    assert watch.kinds == []
+    gate.open.set()
+    assert (await first).kind == "completed"
+    assert await texts_of(runner) == ["one", "first", "second"]
+
+
+@pytest.mark.parametrize("where", ["body", "task of the body", "hook", "tool"])
+async def test_hnd_4_stop_from_inside_names_end_invocation(where: str) -> None:
+    errors: list[RuntimeError] = []
+
+    async def try_stop() -> None:
+        try:
+            await run.stop()
+        except RuntimeError as error:
+            errors.append(error)
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        if where == "body":
+            await try_stop()
+        elif where == "task of the body":
+            await asyncio.gather(try_stop())
+        yield said("went on")
+
+    async def on_event(ctx: InvocationContext, event: Event) -> None:
+        if where == "hook":
+            await try_stop()
+
+    async def stopper(ctx: ToolContext) -> str:
+        await try_stop()
+        return "tried"
+
+    agent: Any = body
+    if where == "tool":
+        agent = LlmAgent(name="root", model=ScriptedModel([call("stopper"), "went on"]), tools=[stopper])
+    run = runner_of(agent, FunctionPlugin("p", on_event=on_event)).run(user_id="u", message="hi")
+    outcome = await run.wait()
+    assert outcome.kind == "completed"
+    assert outcome.final_event is not None
+    assert outcome.final_event.text == "went on"
+    assert errors
+    assert all("ctx.end_invocation()" in str(error) for error in errors)
+
+
+async def test_hnd_4_the_consumer_is_not_inside_between_events() -> None:
+    """A task that the consumer starts while it looks at an event is none of the run's."""
+    gate = Gate()
+    run = runner_of(gate.body).run(user_id="u", message="hi")
+    async for _ in run:
+        await asyncio.create_task(run.stop())
+    assert run.outcome is not None
+    assert run.outcome.kind == "closed"
+
+
+async def test_hnd_4_a_body_that_swallows_cancellation_says_nothing_more() -> None:
+    entered = asyncio.Event()
+    watch = Watch()
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        yield said("first")
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+        yield said("ghost")
+
+    runner = runner_of(body, watch.plugin())
+    run = runner.run(user_id="u", session_id="s", message="hi")
+    task = asyncio.create_task(run.wait())
+    await entered.wait()
+    await run.stop()
+    assert (await task).kind == "closed"
+    assert task.cancelling() == 0
+    assert await texts_of(runner) == ["hi", "first"]
+    assert watch.kinds == ["closed"]
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+async def test_hnd_4_a_teardown_that_raises_is_logged_and_the_iterator_ends_normally(
+    suspended: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    entered = asyncio.Event()
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        try:
+            yield said("first")
+            entered.set()
+            await asyncio.Event().wait()
+        finally:
+            raise LookupError("in the teardown")
+
+    run = runner_of(body).run(user_id="u", message="hi")
+    if suspended:
+        async for _ in run:
+            await run.stop()
+    else:
+        task = asyncio.create_task(run.wait())
+        await entered.wait()
+        await run.stop()
+        await task
+    assert run.outcome is not None
+    assert run.outcome.kind == "closed"
+    assert ["in the teardown" in record.getMessage() for record in caplog.records] == [True]
+
+
+async def test_hnd_4_stop_threadsafe_works_from_another_thread() -> None:
+    gate = Gate()
+    run = runner_of(gate.body).run(user_id="u", message="hi")
+    task = asyncio.create_task(run.wait())
+    await gate.entered.wait()
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(run.stop_threadsafe("from a thread").result(5)))
+    thread.start()
+    outcome = await task
+    await asyncio.to_thread(thread.join)
+    assert (outcome.kind, outcome.reason) == ("closed", "from a thread")
+    assert results == [None]
+
+
+async def test_hnd_4_stop_threadsafe_before_the_start() -> None:
+    run = runner_of(talking("hello")).run(user_id="u", message="hi")
+    assert await asyncio.to_thread(lambda: run.stop_threadsafe().result(5)) is None
+    assert [event async for event in run] == []
+    assert run.outcome is not None
+    assert run.outcome.kind == "closed"
+
+
+async def test_case_cancel_1_a_stopped_reply_is_not_stored_and_the_next_turn_works() -> None:
+    model = ScriptedModel([[partial("He"), partial("llo"), *block(), " world"], "fine"])
+    watch = Watch()
+    runner = runner_of(LlmAgent(name="root", model=model), watch.plugin(), config=RunConfig(streaming_mode="sse"))
+    run = runner.run(user_id="u", session_id="s", message="hi")
+    shown: list[str] = []
+
+    async def consume() -> None:
+        async for event in run:
+            shown.append(event.text)
+
+    task = asyncio.create_task(consume())
+    await model.wait_blocked()
+    await run.stop()
+    await task
+    assert shown == ["He", "llo"]
+    assert model.cut_short == 1
+    assert watch.kinds == ["closed"]
+    model.release()
+    await settle()
+    assert await texts_of(runner) == ["hi"]
+    assert await runner.ask("again", user_id="u", session_id="s") == "fine"
+
+
+# --- seal (HND-5) -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["stop", "cancel"])
+async def test_hnd_5_only_a_long_running_call_cut_by_stop_is_sealed(way: str) -> None:
+    entered = asyncio.Event()
+
+    @tool(long_running=True)
+    async def slow() -> None:
+        """Takes long."""
+        entered.set()
+        await asyncio.Event().wait()
+
+    model = ScriptedModel([call("slow", id="c1"), "next turn"])
+    runner = runner_of(LlmAgent(name="root", model=model, tools=[slow]))
+    run = runner.run(user_id="u", session_id="s", message="hi")
+    task = asyncio.create_task(run.wait())
+    await entered.wait()
+    if way == "stop":
+        await run.stop()
+        await task
+    else:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    session = await stored(runner)
+    if way == "stop":
+        seal = session.events[-1].function_responses[0]
+        assert (seal.id, seal.name, list(seal.response or {})) == ("c1", "slow", ["error"])
+        assert session.open_calls == {}
+    else:
+        assert session.events[-1].function_calls[0].id == "c1"
+
+
+# --- outcome, text, ask -----------------------------------------------------------------------------------------------
+
+
+async def test_hnd_6_text_shows_each_character_once_and_leaves_thoughts_out() -> None:
+    model = ScriptedModel([[partial("Hel"), partial("lo"), "!"]])
+    runner = runner_of(LlmAgent(name="root", model=model), config=RunConfig(streaming_mode="sse"))
+    run = runner.run(user_id="u", message="hi", yield_user_message=True)
+    assert [piece async for piece in run.text()] == ["Hel", "lo", "!"]
+
+
+async def test_outcome_ended_carries_the_reason() -> None:
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        yield said("enough")
+        ctx.end_invocation("budget")
+
+    runner = runner_of(body)
+    outcome = await runner.run(user_id="u", session_id="s", message="hi").wait()
+    assert (outcome.kind, outcome.reason) == ("ended", "budget")
+    assert len((await stored(runner)).events) == 2  # no end marker (ACT-12)
+
+
+async def test_outcome_limit_raises_and_is_told() -> None:
+    watch = Watch()
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        yield said("one")
+        raise LimitExceeded("too dear")
+
+    with pytest.raises(LimitExceeded, match="too dear"):
+        await runner_of(body, watch.plugin()).run(user_id="u", message="hi").wait()
+    assert [(outcome.kind, outcome.reason) for outcome in watch.outcomes] == [("limit", "too dear")]
+
+
+async def test_outcome_failed_carries_the_error_and_the_events_stay() -> None:
+    watch = Watch()
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        yield said("one")
+        raise LookupError("lost")
+
+    runner = runner_of(body, watch.plugin())
+    run = runner.run(user_id="u", session_id="s", message="hi")
+    with pytest.raises(LookupError, match="lost") as raised:
+        await run.wait()
+    assert watch.outcomes[0].error is raised.value
+    assert run.outcome is watch.outcomes[0]
+    assert await texts_of(runner) == ["hi", "one"]
+
+
+async def test_run_4_ask_gives_the_final_text_and_nothing_for_none() -> None:
+    assert await runner_of(talking("one", "two")).ask("hi") == "two"
+    assert await runner_of(talking()).ask("hi") == ""
+
+
+async def test_run_4_ask_raises_run_paused_with_the_outcome() -> None:
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        asked = Part(function_call=FunctionCall(id="c1", name="approve", args={}))
+        yield Event(content=text_content("").replace(parts=[asked]), long_running_tool_ids=("c1",))
+
+    with pytest.raises(RunPaused, match=r"approve \(c1\)") as raised:
+        await runner_of(body).ask("hi")
+    assert [call.id for call in raised.value.outcome.open_calls] == ["c1"]
+
+
+# --- run_sync (RUN-4) -------------------------------------------------------------------------------------------------
+
+
+def test_run_4_run_sync_is_a_plain_iterator_with_an_outcome() -> None:
+    gate_thread: list[str] = []
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        gate_thread.append(threading.current_thread().name)
+        yield said("one")
+        yield said("two")
+
+    runner = runner_of(body)
+    run = runner.run_sync(user_id="u", session_id="s", message="hi")
+    assert [event.text for event in run if event.content is not None] == ["one", "two"]
+    assert run.outcome is not None
+    assert run.outcome.kind == "completed"
+    assert gate_thread == ["hookwork-run-sync"]
+    with pytest.raises(RunStateError, match="iterated once"):
+        list(run)
+    asyncio.run(runner.close())
+    with pytest.raises(RunStateError, match="closed"):
+        runner.run_sync(user_id="u", message="hi")
+
+
+def test_run_4_breaking_out_of_run_sync_ends_the_run() -> None:
+    watch = Watch()
+    runner = runner_of(talking("one", "two"), watch.plugin())
+    run = runner.run_sync(user_id="u", session_id="s", message="hi")
+    for _ in run:
+        break
+    assert watch.kinds == ["closed"]
+    assert run.outcome is not None
+    assert run.outcome.reason == "left"
+    asyncio.run(runner.close())
+
+
+def test_run_26_close_from_another_loop_stops_a_blocking_run() -> None:
+    watch = Watch()
+    runner = runner_of(talking("one", "two"), watch.plugin())
+    events = iter(runner.run_sync(user_id="u", session_id="s", message="hi"))
+    assert next(events).text == "one"
+    asyncio.run(runner.close())
+    assert watch.outcomes[0].reason == "the runner was closed"
+    assert list(events) == []
+
+
+async def test_run_4_run_sync_inside_a_loop_raises() -> None:
+    with pytest.raises(RuntimeError, match="running event loop"):
+        runner_of(talking("one")).run_sync(user_id="u", message="hi")
