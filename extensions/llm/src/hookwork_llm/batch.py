@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from hookwork.confirmation import REQUEST_CONFIRMATION, original_call
 from hookwork.platform import new_uuid, timestamp
 from hookwork.records.codec import dump
-from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part
+from hookwork.records.content import Content, FunctionCall, Part
 from hookwork.records.event import NO_ACTIONS, Event, EventActions, ToolConfirmation
 from hookwork.records.frozen import thaw
 from hookwork.records.history import CLOSED_CALLS, Call
 from hookwork.tool import SkipSummarizationDisplayer, capability
 from hookwork_llm.standing import sort_calls
-from hookwork_llm.tool_calls import ToolCall, run_calls
+from hookwork_llm.tool_calls import ToolCall, is_runnable, run_calls
 
 if TYPE_CHECKING:
     from hookwork_llm.flow import Flow
@@ -25,67 +25,76 @@ logger = logging.getLogger("hookwork.flow")
 
 
 class Batch:
-    """Runs calls, then yields: response event, confirmation request event. Tells the flow whether it is over."""
+    """Runs calls, then yields: response events, confirmation request event. Tells the flow whether it is over.
 
-    def __init__(
-        self,
-        flow: Flow,
-        made_by: Event,
-        calls: Sequence[FunctionCall],
-        *,
-        places: Sequence[tuple[int, int]] | None = None,
-        confirmations: Sequence[ToolConfirmation | None] | None = None,
-        refused: Sequence[FunctionResponse] = (),
-    ) -> None:
+    A call that has its response already (a refused approval) is answered with it and not run.
+    """
+
+    def __init__(self, flow: Flow, calls: Sequence[ToolCall]) -> None:
         self.flow = flow
-        self.made_by = made_by
-        at = places or [(flow.turn, number) for number in range(1, len(calls) + 1)]
-        decisions = confirmations or [None] * len(calls)
-        self.calls = [
-            ToolCall(flow, call, turn, number, decision)
-            for call, (turn, number), decision in zip(calls, at, decisions, strict=True)
-        ]
-        self.refused = refused
+        self.calls = calls
+        in_flight = flow.inv.in_flight
+        for call in calls:
+            if call.tool.is_long_running and call.response is None:
+                # From here until it is answered, being closed would leave it looking like one that waits (HND-5).
+                in_flight[call.ctx.path] = (call.made_by, call.call)
+
+    @classmethod
+    def of_turn(cls, flow: Flow, made_by: Event, calls: Sequence[FunctionCall]) -> Batch:
+        """The calls of a model turn that was just made."""
+        turn = flow.turn
+        return cls(flow, [ToolCall(flow, made_by, call, turn, number) for number, call in enumerate(calls, 1)])
 
     async def run(self) -> AsyncGenerator[Event, None]:
-        flow = self.flow
-        if self.calls:
-            async with aclosing(run_calls(flow, self.made_by, self.calls)) as children:
+        flow, calls = self.flow, self.calls
+        to_run = [call for call in calls if call.response is None]
+        if to_run:
+            async with aclosing(run_calls(flow, to_run)) as children:
                 async for child in children:
                     yield child
-        if any(call.paused or call.response is None for call in self.calls):
+        if any(call.response is None for call in calls):
             flow.over = True  # a call stays without response: no model call before it has one (RES-3)
-        event = self._response_event()
-        if event is not None:
-            yield event
-            request = self._request_event(event)
-            if request is not None:
-                flow.over = True
-                yield request
-            if event.actions.transfer_to_agent:
-                flow.transfer_to(event.actions.transfer_to_agent)
-            elif event.actions.skip_summarization:
-                flow.over = True
+        asked = any(call.ctx.actions.requested_tool_confirmations for call in calls)
+        skips = any(call.ctx.actions.skip_summarization for call in calls)
+        transfer = ""
+        groups = _groups(calls)
+        for group in groups:
+            ends = skips and not asked and not flow.over and group is groups[-1]
+            event = self._response_event(group, ends=ends)
+            if event is not None:
+                yield event
+                transfer = event.actions.transfer_to_agent or transfer
+            for call in group:
+                flow.inv.in_flight.pop(call.ctx.path, None)
+        request = request_event(flow, [call for call in calls if call.call.id in _requests(call)]) if asked else None
+        if request is not None:
+            flow.over = True
+            yield request
+        if transfer:
+            flow.transfer_to(transfer)
+        elif skips:
+            flow.over = True
 
-    def _response_event(self) -> Event | None:
-        """One event with all responses in call order and the merged actions (TL-20, core TOOL-8, TOOL-9)."""
+    def _response_event(self, calls: Sequence[ToolCall], *, ends: bool) -> Event | None:
+        """One event with the responses in call order and the merged actions (TL-20, core TOOL-8, TOOL-9)."""
         flow = self.flow
-        parts = [Part(function_response=response) for response in self.refused]
-        parts += [Part(function_response=call.response) for call in self.calls if call.response is not None]
-        shown = self._displayed()
-        buffers = [call.buffer for call in self.calls if call.buffer]
-        if not parts and not buffers:
+        parts = [Part(function_response=call.response) for call in calls if call.response is not None]
+        buffers = [call.buffer for call in calls if call.buffer]
+        actions = _merged_actions(calls)
+        if not parts and not buffers and actions is NO_ACTIONS:
             return None
-        actions = self._merged_actions()
-        ends = bool(actions.skip_summarization) and not actions.requested_tool_confirmations and not flow.over
-        closed = [call.call.id or "" for call in self.calls if call.finished]
+        closed = [
+            call.call.id or ""
+            for call in calls
+            if call.finished and call.tool.is_long_running and call.call.id not in _requests(call)
+        ]
         event = Event(
             id=new_uuid(),
             timestamp=timestamp(),
             invocation_id=flow.inv.invocation_id,
             author=flow.agent.name,
             actions=actions,
-            content=Content(role="user", parts=[*parts, *shown]) if parts else None,
+            content=Content(role="user", parts=[*parts, *_displayed(calls)]) if parts else None,
             branch=flow.ctx.branch,
             isolation_scope=flow.ctx.isolation_scope,
             node_info=flow.stamp_info if ends and not actions.transfer_to_agent else flow.path_info,
@@ -93,48 +102,50 @@ class Batch:
         )
         return flow.inv.attach(event, *buffers)
 
-    def _displayed(self) -> list[Part]:
-        """Result texts of tools that show them when they end the loop (TL-28)."""
-        texts = []
-        for call in self.calls:
-            if not call.ctx.actions.skip_summarization or call.response is None or call.error is not None:
-                continue
-            displayer = capability(call.tool, SkipSummarizationDisplayer)
-            result = (call.response.response or {}).get("result")
-            if displayer is not None and displayer.display_result_on_skip_summarization() and isinstance(result, str):
-                texts.append(Part(text=result))
-        return texts
 
-    def _merged_actions(self) -> EventActions:
-        if not any(_acts(call) for call in self.calls):
-            return NO_ACTIONS
-        confirmations: dict[str, ToolConfirmation] = {}
-        transfer = None
-        skip = escalate = None
-        for call in self.calls:
-            actions = call.ctx.actions
-            confirmations.update(actions.requested_tool_confirmations)
-            transfer = actions.transfer_to_agent or transfer
-            skip = skip or actions.skip_summarization or None
-            escalate = escalate or actions.escalate or None
-        return EventActions(
-            requested_tool_confirmations=confirmations or None,
-            skip_summarization=skip,
-            transfer_to_agent=transfer,
-            escalate=escalate,
-        )
+def _groups(calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
+    """The calls by the event that answers them, in order."""
+    groups: dict[int, list[ToolCall]] = {}
+    for call in calls:
+        groups.setdefault(call.group, []).append(call)
+    return list(groups.values())
 
-    def _request_event(self, responses: Event) -> Event | None:
-        asked = responses.actions.requested_tool_confirmations
-        if not asked:
-            return None
-        signatures = {
-            part.function_call.id: part.thought_signature
-            for part in (self.made_by.content.parts if self.made_by.content is not None else ())
-            if part.function_call is not None
-        }
-        calls = [(call.call, asked[call.call.id or ""]) for call in self.calls if call.call.id in asked]
-        return request_event(self.flow, calls, signatures)
+
+def _requests(call: ToolCall) -> dict[str, ToolConfirmation]:
+    return call.ctx.actions.requested_tool_confirmations
+
+
+def _displayed(calls: Sequence[ToolCall]) -> list[Part]:
+    """Result texts of tools that show them when they end the loop (TL-28)."""
+    texts = []
+    for call in calls:
+        if not call.ctx.actions.skip_summarization or call.response is None or call.error is not None:
+            continue
+        displayer = capability(call.tool, SkipSummarizationDisplayer)
+        result = (call.response.response or {}).get("result")
+        if displayer is not None and displayer.display_result_on_skip_summarization() and isinstance(result, str):
+            texts.append(Part(text=result))
+    return texts
+
+
+def _merged_actions(calls: Sequence[ToolCall]) -> EventActions:
+    if not any(_acts(call) for call in calls):
+        return NO_ACTIONS
+    confirmations: dict[str, ToolConfirmation] = {}
+    transfer = None
+    skip = escalate = None
+    for call in calls:
+        actions = call.ctx.actions
+        confirmations.update(actions.requested_tool_confirmations)
+        transfer = actions.transfer_to_agent or transfer
+        skip = skip or actions.skip_summarization or None
+        escalate = escalate or actions.escalate or None
+    return EventActions(
+        requested_tool_confirmations=confirmations or None,
+        skip_summarization=skip,
+        transfer_to_agent=transfer,
+        escalate=escalate,
+    )
 
 
 def _acts(call: ToolCall) -> bool:
@@ -147,31 +158,35 @@ def _acts(call: ToolCall) -> bool:
     )
 
 
-def request_event(
-    flow: Flow,
-    asked: Sequence[tuple[FunctionCall, ToolConfirmation]],
-    signatures: dict[str | None, bytes | None] | None = None,
-) -> Event | None:
+def request_event(flow: Flow, calls: Sequence[ToolCall]) -> Event | None:
     """The event that asks a person to approve calls, one part each (HITL-05)."""
-    parts = []
-    for call, confirmation in asked:
-        request = FunctionCall(
-            id=f"adk-{new_uuid()}",
-            name=REQUEST_CONFIRMATION,
-            args={
-                "originalFunctionCall": {"id": call.id or "", "name": call.name or "", "args": thaw(call.args or {})},
-                "toolConfirmation": dump(confirmation),
-            },
-        )
-        parts.append(Part(function_call=request, thought_signature=(signatures or {}).get(call.id)))
-    if not parts:
-        return None
+    parts = [_request_part(call.call, _requests(call)[call.call.id or ""], call.made_by) for call in calls]
+    return _event_of_requests(flow, parts) if parts else None
+
+
+def _request_part(call: FunctionCall, asked: ToolConfirmation, made_by: Event) -> Part:
+    request = FunctionCall(
+        id=f"adk-{new_uuid()}",
+        name=REQUEST_CONFIRMATION,
+        args={
+            "originalFunctionCall": {"id": call.id or "", "name": call.name or "", "args": thaw(call.args or {})},
+            "toolConfirmation": dump(asked),
+        },
+    )
+    signature = None
+    for part in made_by.content.parts if made_by.content is not None else ():
+        if part.function_call is not None and part.function_call.id == call.id:
+            signature = part.thought_signature
+    return Part(function_call=request, thought_signature=signature)
+
+
+def _event_of_requests(flow: Flow, parts: Sequence[Part]) -> Event:
     return Event(
         id=new_uuid(),
         timestamp=timestamp(),
         invocation_id=flow.inv.invocation_id,
         author=flow.agent.name,
-        content=Content(role="model", parts=parts),
+        content=Content(role="model", parts=list(parts)),
         branch=flow.ctx.branch,
         isolation_scope=flow.ctx.isolation_scope,
         node_info=flow.path_info,
@@ -181,73 +196,56 @@ def request_event(
 
 async def resume_batch(flow: Flow) -> AsyncGenerator[Event, None]:
     """What an entry of a known activation runs first: answered approvals, unasked requests, unrun calls (ACT-20)."""
-    view = flow.ctx.view
-    pending = sort_calls(view)
+    pending = sort_calls(flow.ctx.view)
+    if pending.on_child:
+        flow.over = True  # no model call before these calls have a response (ACT-22)
     if not pending.executable:
         return
-    flow.table = (await flow.build_request()).tools
-    if pending.unasked:
-        event = _ask_again(flow, pending.unasked)
-        if event is not None:
-            yield event
-            flow.over = True
-    calls: list[FunctionCall] = []
-    places: list[tuple[int, int]] = []
-    decisions: list[ToolConfirmation | None] = []
-    refused: list[FunctionResponse] = []
+    flow.table = await flow.known_tools()
+    asked_again = [part for call in pending.unasked if (part := _asked_again(flow, call)) is not None]
+    if asked_again:
+        flow.over = True
+        yield _event_of_requests(flow, asked_again)
+    calls: list[ToolCall] = []
     for request, call, decision in pending.answered:
+        approved = _tool_call(flow, call, request.position, decision)
         fault = _fault(flow, request, call)
         if fault:
             logger.warning("an approval was refused: %s (call %s)", fault, call.id)
-            refused.append(FunctionResponse(id=call.id, name=call.name, response={"error": f"refused: {fault}"}))
-        elif not any(
-            call.id == other.id and place == (call.turn, call.number)
-            for other, place in zip(calls, places, strict=True)
-        ):
-            calls.append(_as_call(call))
-            places.append((call.turn, call.number))
-            decisions.append(decision)
+            approved.answer({"error": f"refused: {fault}"})
+        calls.append(approved)
     for call in pending.unrun:
-        tool = flow.table.get(call.name)
-        if tool is not None and tool.idempotent is False:
-            text = "interrupted: it is not known whether this call had an effect, and it must not be repeated blindly"
-            refused.append(FunctionResponse(id=call.id, name=call.name, response={"error": text}))
-            continue
-        calls.append(_as_call(call))
-        places.append((call.turn, call.number))
-        decisions.append(None)
-    if not calls and not refused:
-        return
-    made_by = _event_of(flow, calls)
-    batch = Batch(flow, made_by, calls, places=places, confirmations=decisions, refused=refused)
-    async with aclosing(batch.run()) as events:
-        async for event in events:
-            yield event
+        again = _tool_call(flow, call, call.position)
+        if again.tool.idempotent is False and not _has_children(flow, again):
+            again.answer(
+                {"error": "interrupted: whether this call had an effect is not known, so it was not run again"}
+            )
+        calls.append(again)
+    if calls:
+        async with aclosing(Batch(flow, calls).run()) as events:
+            async for event in events:
+                yield event
 
 
-def _as_call(call: Call) -> FunctionCall:
-    return FunctionCall(id=call.id, name=call.name, args=call.args)
+def _tool_call(flow: Flow, call: Call, group: int, decision: ToolConfirmation | None = None) -> ToolCall:
+    """A stored call on its way again, at the place it had."""
+    made_by = flow.inv.session.events[call.position]
+    function_call = FunctionCall(id=call.id, name=call.name, args=call.args)
+    return ToolCall(flow, made_by, function_call, call.turn, call.number, decision, group)
 
 
-def _event_of(flow: Flow, calls: Sequence[FunctionCall]) -> Event:
-    """The model event that made the first of the calls (for signatures and seals)."""
-    wanted = {call.id for call in calls}
-    for event in reversed(flow.ctx.view.events):
-        if any(call.id in wanted for call in event.function_calls):
-            return event
-    return Event(author=flow.agent.name, invocation_id=flow.inv.invocation_id, node_info=flow.path_info)
+def _has_children(flow: Flow, call: ToolCall) -> bool:
+    """Whether the call started something under its place; going on there repeats nothing (ACT-20)."""
+    return flow.inv.history().record(flow.inv.invocation_id, call.ctx.path) is not None
 
 
-def _ask_again(flow: Flow, calls: Sequence[Call]) -> Event | None:
-    """A request event that a crash kept from being stored, rebuilt from the response event's actions (CNF-2)."""
-    asked: list[tuple[FunctionCall, ToolConfirmation]] = []
-    for call in calls:
-        placeholder = call.responses[-1]
-        event = flow.inv.session.events[placeholder.position]
-        confirmation = (event.actions.requested_tool_confirmations or {}).get(call.id)
-        if confirmation is not None:
-            asked.append((_as_call(call), confirmation))
-    return request_event(flow, asked)
+def _asked_again(flow: Flow, call: Call) -> Part | None:
+    """A request that a crash kept from being stored, rebuilt from the response event's actions (CNF-2)."""
+    events = flow.inv.session.events
+    asked = (events[call.responses[-1].position].actions.requested_tool_confirmations or {}).get(call.id)
+    if asked is None:
+        return None
+    return _request_part(FunctionCall(id=call.id, name=call.name, args=call.args), asked, events[call.position])
 
 
 def _fault(flow: Flow, request: Call, call: Call) -> str:
@@ -256,13 +254,15 @@ def _fault(flow: Flow, request: Call, call: Call) -> str:
         shown = original_call(FunctionCall(id=request.id, name=request.name, args=request.args))
     except ValueError as error:
         return str(error)
-    if request.author != flow.agent.name or call.author != flow.agent.name:
-        return "the request was not made by this agent"
+    for other in flow.ctx.view.calls:
+        if other.kind == "confirmation" and other.id == request.id and not _same_json(other.args, request.args):
+            return "one request id stands for different calls"
     if (request.branch, request.isolation_scope) != (call.branch, call.isolation_scope):
         return "the request stands in another branch or scope than the call"
     if shown.name != call.name or not _same_json(shown.args, call.args):
         return "what was approved is not what was called"
-    if call.name not in flow.table:
+    tool = flow.table.get(call.name)
+    if tool is None or not is_runnable(tool):
         return f"the tool {call.name!r} is not available any more"
     return ""
 

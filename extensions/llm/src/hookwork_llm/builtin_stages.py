@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from hookwork.errors import HookworkError
+from hookwork.errors import HookworkError, LimitExceeded
 from hookwork.platform import new_uuid
 from hookwork.tool import RequestProcessor, capability
 
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from hookwork_llm.agent import LlmAgent
     from hookwork_llm.flow import Flow
     from hookwork_llm.prepared import Prepared
+
+
+def toolset_error(toolset: str, agent: str, what: str, error: Exception) -> HookworkError:
+    """An error of a toolset, named (TL-04, TL-07)."""
+    return HookworkError(f"toolset {toolset!r} of agent {agent!r} {what}: {type(error).__name__}: {error}")
 
 
 def nothing(*_: Any) -> None:
@@ -44,6 +49,11 @@ def apply_transfer(prepared: Prepared, request: ModelRequest) -> None:
 
     pack_tool(request, prepared.transfer_tool)
     request.append_instruction(prepared.transfer_instruction)
+
+
+async def collect_tools(flow: Flow, request: ModelRequest) -> None:
+    """List the toolsets, once per agent call (REQ-2)."""
+    await flow.tools()
 
 
 def basic(flow: Flow, request: ModelRequest) -> None:
@@ -93,13 +103,16 @@ async def toolset_requests(flow: Flow, request: ModelRequest) -> None:
         if isinstance(toolset, RequestProcessor):
             try:
                 await toolset.process_request(flow.request_context(f"adk-{new_uuid()}", toolset.name), request)
-            except HookworkError as error:
-                error.add_note(f"raised by toolset {toolset.name!r} of agent {flow.prepared.agent.name!r}")
-                raise
+            except LimitExceeded:
+                raise  # a budget decides about the run, whoever noticed it
+            except Exception as error:
+                what = "failed in process_request"
+                raise toolset_error(toolset.name, flow.prepared.agent.name, what, error) from error
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "basic": basic,
+    "collect_tools": collect_tools,
     "instructions": instructions,
     "identity": identity,
     "contents": contents,

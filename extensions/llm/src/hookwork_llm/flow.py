@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from hookwork.context import CallbackContext, ToolContext
-from hookwork.errors import ConfigurationError, HookworkError, IncompleteModelStream
+from hookwork.errors import ConfigurationError, IncompleteModelStream
 from hookwork.model import ModelRequest
 from hookwork.platform import new_uuid, timestamp
 from hookwork.records.content import Content, FunctionCall
@@ -20,6 +20,7 @@ from hookwork.records.metadata import ModelResponse
 from hookwork.state import DeltaBuffer
 from hookwork.tool import Tool
 from hookwork_llm.batch import Batch, resume_batch
+from hookwork_llm.builtin_stages import toolset_error
 from hookwork_llm.contents import build_contents
 from hookwork_llm.model_stage import EMPTY_RESPONSE, ModelStage
 from hookwork_llm.prepared import Prepared
@@ -48,6 +49,9 @@ async def run_flow(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Ev
     while not flow.over and not ctx.ended:
         stage = await flow.begin_step()
         if stage is None:
+            left = flow.left_writes()
+            if left is not None:
+                yield left
             return
         responses = stage.responses()
         try:
@@ -66,10 +70,11 @@ async def run_flow(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Ev
         finally:
             await responses.aclose()
         event, calls = flow.model_event(stage)
+        batch = Batch.of_turn(flow, event, calls) if calls else None
         yield event
         flow.request_buffer.closed = True
-        if calls and not ctx.ended:
-            async with aclosing(Batch(flow, event, calls).run()) as events:
+        if batch is not None and not ctx.ended:
+            async with aclosing(batch.run()) as events:
                 async for event in events:
                     yield event
 
@@ -128,11 +133,19 @@ class Flow:
                     if toolset.optional:
                         logger.warning("toolset %r gave no tools: %s", toolset.name, error)
                         continue
-                    raise HookworkError(
-                        f"toolset {toolset.name!r} of agent {self.agent.name!r} could not list its tools: {error}"
-                    ) from error
+                    raise toolset_error(toolset.name, self.agent.name, "could not list its tools", error) from error
             self._resolved_tools = tools
         return self._resolved_tools
+
+    async def known_tools(self) -> dict[str, Tool]:
+        """The execution table for calls that were made before: no request is built for them (core §4.2, stage 4)."""
+        static = self.prepared.static
+        if static is not None:
+            return static.tools
+        table = {tool.name: tool for tool in await self.tools()}
+        if (transfer := self.prepared.transfer_tool) is not None:
+            table[transfer.name] = transfer
+        return table
 
     def contents(self) -> Sequence[Content]:
         """The history as this agent's model may see it (core §4.5)."""
@@ -202,10 +215,28 @@ class Flow:
         request = await self.build_request()
         if inv.ended:
             return None
-        self.table = request.tools
         self.event_id = new_uuid()
         self.final = None
-        return ModelStage(self.agent, model, request, callback, stream=inv.config.streaming_mode == "sse")
+        stream = inv.config.streaming_mode == "sse"
+        return ModelStage(self.agent, model, request, callback, stream=stream, event_id=self.event_id)
+
+    def left_writes(self) -> Event | None:
+        """What was written while a request was built that is never sent, on an event of its own (DLT-6)."""
+        buffer = self.request_buffer
+        buffer.closed = True
+        if not buffer:
+            return None
+        ctx = self.ctx
+        event = Event(
+            id=new_uuid(),
+            timestamp=timestamp(),
+            invocation_id=self.inv.invocation_id,
+            author=self.agent.name,
+            branch=ctx.branch,
+            isolation_scope=ctx.isolation_scope,
+            node_info=self.path_info,
+        )
+        return self.inv.attach(event, buffer)
 
     def partial_event(self, response: ModelResponse) -> Event:
         """A piece of the answer, under the id of the event that will hold the whole (STR-2)."""
@@ -226,6 +257,7 @@ class Flow:
             IncompleteModelStream: the stream ended without its final response (FLOW-3).
         """
         response, inv, ctx = self.final, self.inv, self.ctx
+        self.table = stage.request.tools  # hooks may have put another table in its place
         if response is None:
             raise IncompleteModelStream(
                 f"model {stage.model.name!r} of agent {self.agent.name!r} ended its stream without a final response; "

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from hookwork.effects import perform
-from hookwork.errors import ModelError
+from hookwork.errors import LimitExceeded, ModelError, PluginError
+from hookwork.lifecycle import work_for
+from hookwork.merge import cancel_and_wait
 from hookwork.model import Model, ModelRequest
 from hookwork.platform import new_uuid
 from hookwork.plugins.dispatch import first, first_callback
-from hookwork.records.content import Part
+from hookwork.records.content import FunctionCall, Part
 from hookwork.records.metadata import ModelResponse
 from hookwork.stages import Stage, StageOutcome, stage_stream
 
@@ -23,16 +25,30 @@ if TYPE_CHECKING:
 EMPTY_RESPONSE = "EMPTY_RESPONSE"
 
 
+class _ShownCall:
+    """A call that partial responses showed: the id the model gave it, its name, the id it goes by here."""
+
+    __slots__ = ("given", "name", "open", "own", "used")
+
+    def __init__(self, own: str, name: str, given: str) -> None:
+        self.own = own
+        self.name = name
+        self.given = given
+        self.open = True
+        self.used = False
+
+
 class CallIds:
     """Gives calls without an id one, and a second call of an id within a response (core MCB-6).
 
-    A call keeps its id from partial to final: ids given are remembered by the call's position among the calls.
+    A call keeps its id from its first partial to the final response. Partials come piece by piece (models AGG-1): each
+    holds further calls, or a fragment of a call that is still open.
     """
 
-    __slots__ = ("_given",)
+    __slots__ = ("_shown",)
 
     def __init__(self) -> None:
-        self._given: dict[int, str] = {}
+        self._shown: list[_ShownCall] = []
 
     def apply(self, response: ModelResponse) -> ModelResponse:
         content = response.content
@@ -44,23 +60,63 @@ class CallIds:
                 break
         else:
             return response
-        return response.replace(content=content.replace(parts=self._with_ids(parts)))
+        ids = self._of_partial(parts) if response.partial else self._of_final(parts)
+        named = [_with_id(part, call_id) for part, call_id in zip(parts, ids, strict=True)]
+        return response.replace(content=content.replace(parts=named))
 
-    def _with_ids(self, parts: list[Part]) -> list[Part]:
-        seen: set[str] = set()
-        number = 0
-        named: list[Part] = []
+    def _of_partial(self, parts: Sequence[Part]) -> list[str]:
+        ids: list[str] = []
         for part in parts:
             call = part.function_call
-            if call is not None:
-                if not call.id or call.id in seen:
-                    call_id = self._given.setdefault(number, f"adk-{new_uuid()}")
-                    call = call.replace(id=call_id)
-                    part = part.replace(function_call=call)
-                seen.add(call.id or "")
-                number += 1
-            named.append(part)
-        return named
+            shown = self._shown_by(call) if call is not None else None
+            ids.append(shown.given if shown is not None else "")
+        return ids
+
+    def _shown_by(self, call: FunctionCall) -> _ShownCall | None:
+        own, name = call.id or "", call.name or ""
+        fragment = call.partial_args is not None or bool(call.will_continue)
+        shown = None
+        if fragment:
+            for known in reversed(self._shown):
+                if known.open and (not own or known.own == own) and (not name or name == known.name):
+                    shown = known
+                    break
+        elif not name:
+            return None  # closes a call and is none itself (models AGG-13)
+        if shown is None:
+            taken = not own or any(known.given == own for known in self._shown)
+            shown = _ShownCall(own, name, f"adk-{new_uuid()}" if taken else own)
+            self._shown.append(shown)
+        shown.open = bool(call.will_continue)
+        return shown
+
+    def _of_final(self, parts: Sequence[Part]) -> list[str]:
+        ids: list[str] = []
+        seen: set[str] = set()
+        for part in parts:
+            call = part.function_call
+            if call is None:
+                ids.append("")
+                continue
+            own, name = call.id or "", call.name or ""
+            call_id = own
+            for known in self._shown:
+                if not known.used and known.own == own and known.name == name:
+                    known.used = True
+                    call_id = known.given
+                    break
+            if not call_id or call_id in seen:
+                call_id = f"adk-{new_uuid()}"
+            seen.add(call_id)
+            ids.append(call_id)
+        return ids
+
+
+def _with_id(part: Part, call_id: str) -> Part:
+    call = part.function_call
+    if call is None or not call_id or call.id == call_id:
+        return part
+    return part.replace(function_call=call.replace(id=call_id))
 
 
 def says_nothing(response: ModelResponse) -> bool:
@@ -97,11 +153,33 @@ def checked(response: ModelResponse) -> ModelResponse:
 class ModelStage:
     """One model call: hooks, effect, model. Iterate `responses`."""
 
-    __slots__ = ("_ids", "agent", "ctx", "model", "plain", "request", "source", "stage", "stream", "used_model")
+    __slots__ = (
+        "_cancels",
+        "_ids",
+        "_task",
+        "agent",
+        "ctx",
+        "event_id",
+        "model",
+        "plain",
+        "request",
+        "source",
+        "stage",
+        "stream",
+        "used_model",
+    )
 
     def __init__(
-        self, agent: LlmAgent, model: Model, request: ModelRequest, ctx: CallbackContext, *, stream: bool
+        self,
+        agent: LlmAgent,
+        model: Model,
+        request: ModelRequest,
+        ctx: CallbackContext,
+        *,
+        stream: bool,
+        event_id: str = "",
     ) -> None:
+        self.event_id = event_id
         self.agent = agent
         self.model = model
         self.request = request
@@ -122,6 +200,9 @@ class ModelStage:
         inv = self.ctx._inv
         hooks, agent = inv.hooks, self.agent
         chain = hooks.around_model
+        #: who drives the stage, and how often that task had been asked to cancel before.
+        self._task = task = asyncio.current_task()
+        self._cancels = task.cancelling() if task is not None else 0
         self.plain = not (
             chain
             or inv.tracer is not None
@@ -137,14 +218,10 @@ class ModelStage:
             inv.count_llm_call()
             self._ids = CallIds()
             return self.model.generate(self.request, stream=self.stream)  # type: ignore[return-value]
-        if not chain and inv.tracer is None:
+        if not chain:
             return self._staged()
-        if chain:
-            self.stage = stage = Stage("model")
-            body = stage_stream(chain, (self.ctx, self.request), stage, self._staged)
-        else:
-            body = self._staged()
-        return self._traced(body) if inv.tracer is not None else body
+        self.stage = stage = Stage("model")
+        return stage_stream(chain, (self.ctx, self.request), stage, self._staged)
 
     def polished(self, response: ModelResponse) -> ModelResponse:
         """A response of a plain stage with its call ids, and its error code when it says nothing."""
@@ -155,7 +232,7 @@ class ModelStage:
     def stray(self, error: asyncio.CancelledError) -> ModelError | None:
         """A CancelledError that the model's own client let escape, as a model error; None when it is ours (TOOL-3)."""
         task = asyncio.current_task()
-        if task is None or task.cancelling() > 0:
+        if task is None or task.cancelling() > (self._cancels if task is self._task else 0):
             return None
         failed = ModelError(
             f"model {self.model.name!r}: its client was cancelled from within; try again",
@@ -166,28 +243,6 @@ class ModelStage:
         )
         failed.__cause__ = error
         return failed
-
-    async def _traced(self, body: Any) -> AsyncGenerator[ModelResponse, None]:
-        """Under a span, unless a hook answers in the model's place (crosscutting TEL-12)."""
-        from hookwork.telemetry import start_span, traced_stream
-
-        inv = self.ctx._inv
-        span = start_span(
-            inv.tracer,
-            f"generate_content {self.request.model or self.model.name}",
-            {
-                "gen_ai.operation.name": "generate_content",
-                "gen_ai.provider.name": self.model.capabilities.provider or None,
-                "gen_ai.request.model": self.request.model or self.model.name,
-                "gen_ai.conversation.id": inv.session_id,
-                "gen_ai.agent.name": self.agent.name,
-            },
-        )
-        async with aclosing(traced_stream(span, body, inv)) as items:
-            async for response in items:
-                if not response.partial and span.is_recording():
-                    _describe_response(span, response)
-                yield response
 
     async def _staged(self) -> AsyncGenerator[ModelResponse, None]:
         inv, ctx, request, agent = self.ctx._inv, self.ctx, self.request, self.agent
@@ -202,10 +257,8 @@ class ModelStage:
                 return
         has_after = bool(hooks.after_model or agent.after_model)
         final: ModelResponse | None = None
-        inv.count_llm_call()
         ids = CallIds()
-        effect = self._performed() if hooks.perform_model else self.model.generate(request, stream=self.stream)
-        async with aclosing(effect) as source:  # type: ignore[type-var]
+        async with aclosing(self._effect()) as source:
             while True:
                 try:
                     response = await anext(source)
@@ -213,6 +266,8 @@ class ModelStage:
                         response = ids.apply(response)
                 except StopAsyncIteration:
                     break
+                except LimitExceeded:
+                    raise  # a used-up budget is no failure of the model that a hook could answer
                 except Exception as error:  # noqa: BLE001 - on_model_error decides; without it the error goes on
                     response = await self._recovered(error)
                 except asyncio.CancelledError as error:
@@ -240,12 +295,17 @@ class ModelStage:
         chain = getattr(self.ctx._inv.hooks, hook)
         decided = await first(chain, hook, *values) if chain else None
         if decided is not None:
-            self.source = decided[1]
-            return decided[0]  # type: ignore[no-any-return]
-        answer = await first_callback(getattr(self.agent, hook), *values)
-        if answer is not None:
-            self.source = "agent"
-        return answer  # type: ignore[no-any-return]
+            answer, self.source = decided
+        else:
+            answer = await first_callback(getattr(self.agent, hook), *values)
+            if answer is not None:
+                self.source = "agent"
+        if answer is not None and not isinstance(answer, ModelResponse):
+            who = f"agent {self.agent.name!r}" if self.source == "agent" else f"plugin {self.source!r}"
+            raise PluginError(
+                f"{who}: {hook} returned {type(answer).__name__}; return a ModelResponse, or None for no opinion"
+            )
+        return answer
 
     async def _recovered(self, error: Exception) -> ModelResponse:
         """What ``on_model_error`` makes of an error; without a value the error goes on (MCB-3)."""
@@ -269,28 +329,46 @@ class ModelStage:
 
     # --- the effect ---------------------------------------------------------------------------------------------------
 
+    def _effect(self) -> AsyncGenerator[ModelResponse, None]:
+        """The model call, in place or through the effect hook, under a span when somebody traces."""
+        inv = self.ctx._inv
+        if inv.hooks.perform_model:
+            source = self._performed()
+        else:
+            inv.count_llm_call()
+            source = self.model.generate(self.request, stream=self.stream)  # type: ignore[assignment]
+        return source if inv.tracer is None else self._traced(source)
+
+    async def _traced(self, source: AsyncGenerator[ModelResponse, None]) -> AsyncGenerator[ModelResponse, None]:
+        """The model call alone, without its callbacks; the span ends before the answer is handed on (TEL-12)."""
+        from hookwork.telemetry import start_span, traced_stream
+
+        inv = self.ctx._inv
+        span = start_span(
+            inv.tracer,
+            f"generate_content {self.request.model or self.model.name}",
+            {
+                "gen_ai.operation.name": "generate_content",
+                "gen_ai.provider.name": self.model.capabilities.provider or None,
+                "gen_ai.request.model": self.request.model or self.model.name,
+                "gen_ai.conversation.id": inv.session_id,
+                "gen_ai.agent.name": self.agent.name,
+                "gcp.vertex.agent.invocation_id": inv.invocation_id,
+                "gcp.vertex.agent.event_id": self.event_id or None,
+            },
+        )
+        async with aclosing(traced_stream(span, source, inv)) as items:
+            async for response in items:
+                if not response.partial and span.is_recording():
+                    _describe_response(span, response)
+                    span.end()
+                yield response
+
     async def _performed(self) -> AsyncGenerator[ModelResponse, None]:
         """The model through the effect hook: partials come by ``call.emit``, the final one is its result (EFF-4)."""
         from hookwork.records.codec import dump
 
         partials: asyncio.Queue[ModelResponse | None] = asyncio.Queue()
-
-        async def default() -> ModelResponse:
-            final: ModelResponse | None = None
-            ids = CallIds()
-            async with aclosing(self.model.generate(self.request, stream=self.stream)) as stream:  # type: ignore[type-var]
-                async for response in stream:
-                    response = ids.apply(response)
-                    if response.partial:
-                        partials.put_nowait(response)
-                    else:
-                        final = response
-            if final is None:
-                raise ModelError(
-                    f"model {self.model.name!r} gave no response", model=self.model.name, kind="stream", retryable=True
-                )
-            return final
-
         request = {
             "model": self.request.model,
             "contents": [dump(content) for content in self.request.contents],
@@ -300,15 +378,20 @@ class ModelStage:
         ctx = self.ctx
 
         async def run() -> ModelResponse:
+            work_for(ctx._inv.run)
             try:
-                result, owner = await perform(
+                result, self.source = await perform(
                     ctx._inv.hooks.perform_model,
                     "perform_model",
                     lambda then: ctx._effect("model", ctx.idempotency_key, data, then, partials.put_nowait),
-                    default,
+                    lambda: self._carried_out(partials),
                 )
-                self.source = owner
-                return result  # type: ignore[no-any-return]
+                if not isinstance(result, ModelResponse):
+                    raise PluginError(
+                        f"plugin {self.source!r}: perform_model returned {type(result).__name__}; "
+                        "return a ModelResponse"
+                    )
+                return result
             finally:
                 partials.put_nowait(None)
 
@@ -319,8 +402,25 @@ class ModelStage:
             yield await task
         finally:
             if not task.done():
-                task.cancel()
-                await asyncio.wait([task])
+                await cancel_and_wait([task])
+
+    async def _carried_out(self, partials: asyncio.Queue[ModelResponse | None]) -> ModelResponse:
+        """The model call here and now, each time a plugin asks for it; every one counts (FLOW-4, FLOW-13)."""
+        self.ctx._inv.count_llm_call()
+        final: ModelResponse | None = None
+        ids = CallIds()
+        async with aclosing(self.model.generate(self.request, stream=self.stream)) as stream:  # type: ignore[type-var]
+            async for response in stream:
+                response = ids.apply(response)
+                if response.partial:
+                    partials.put_nowait(response)
+                else:
+                    final = response
+        if final is None:
+            raise ModelError(
+                f"model {self.model.name!r} gave no response", model=self.model.name, kind="stream", retryable=True
+            )
+        return final
 
 
 def _describe_response(span: Any, response: ModelResponse) -> None:

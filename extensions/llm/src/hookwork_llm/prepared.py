@@ -31,7 +31,8 @@ class Prepared:
         self.transfer_tool = TransferTool(self.targets) if self.targets else None
         self.transfer_instruction = transfer_instruction(agent, self.targets, setup.tree) if self.targets else ""
         root = setup.tree.root if setup.tree is not None and agent in setup.tree else agent
-        self.global_agent: Any = root if hasattr(root, "global_instruction") else agent
+        owner: Any = root if hasattr(root, "global_instruction") else agent
+        self.global_agent = owner
         self.instruction = _template(agent.instruction, agent.templating)
         self.global_instruction = _template(self.global_agent.global_instruction, self.global_agent.templating)
         self.identity = builtin_stages.identity_text(agent)

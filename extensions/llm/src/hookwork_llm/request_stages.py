@@ -69,41 +69,72 @@ BUILT_IN = (
 def compile_stages(
     built_in: Sequence[tuple[str, StageFunction | None]], changes: Iterable[RequestStage], where: str
 ) -> tuple[tuple[str, StageFunction], ...]:
-    """The stages of one agent in order, changes applied in the order given.
+    """The stages of one agent in order.
+
+    Changes are applied in the order given; one that refers to a stage that a later change adds waits for it.
 
     Raises:
-        ConfigurationError: a change names a stage that does not exist, or adds one that does.
+        ConfigurationError: a change names a stage that does not exist, or two changes wait for each other.
     """
     stages: list[tuple[str, StageFunction | None]] = list(built_in)
-
-    def position(name: str, change: RequestStage) -> int:
-        names = [stage for stage, _ in stages]
-        if name in names:
-            return names.index(name)
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigurationError(
-            f"{where}: request stage {change.name!r} refers to {name!r}, which does not exist{hint} "
-            f"(stages: {', '.join(names)})"
-        )
-
-    for change in changes:
+    left = list(changes)
+    for change in left:
         if not isinstance(change, RequestStage):
             raise ConfigurationError(f"{where}: request_stages holds RequestStage objects, not {type(change).__name__}")
-        if change.replaces is not None:
-            stages[position(change.replaces, change)] = (change.name, change.fn)
-        elif change.fn is None:
-            del stages[position(change.name, change)]
-        elif any(name == change.name for name, _ in stages):
-            stages[position(change.name, change)] = (change.name, change.fn)
-        else:
-            at = len(stages)
-            if change.before is not None:
-                at = position(change.before, change)
-            elif change.after is not None:
-                at = position(change.after, change) + 1
-            stages.insert(at, (change.name, change.fn))
+    while left:
+        waiting = [change for change in left if not _apply(stages, change)]
+        if len(waiting) == len(left):
+            raise _unplaced(stages, waiting, where)
+        left = waiting
     return tuple((name, fn) for name, fn in stages if fn is not None)
+
+
+def _apply(stages: list[tuple[str, StageFunction | None]], change: RequestStage) -> bool:
+    """Apply a change; False when the stage it refers to is not there (yet)."""
+    names = [name for name, _ in stages]
+    anchor = _anchor(change)
+    if anchor is not None and anchor not in names:
+        return False
+    entry = (change.name, change.fn)
+    if change.replaces is not None:
+        stages[names.index(change.replaces)] = entry
+    elif change.fn is None:
+        del stages[names.index(change.name)]
+    elif change.before is not None or change.after is not None:
+        if change.name in names:  # moved
+            del stages[names.index(change.name)]
+            names.remove(change.name)
+        at = names.index(change.before) if change.before is not None else names.index(change.after or "") + 1
+        stages.insert(at, entry)
+    elif change.name in names:
+        stages[names.index(change.name)] = entry
+    else:
+        stages.append(entry)
+    return True
+
+
+def _anchor(change: RequestStage) -> str | None:
+    """The stage that has to be there before the change can be made."""
+    removed = change.name if change.fn is None and change.replaces is None else None
+    return change.replaces or change.before or change.after or removed
+
+
+def _unplaced(
+    stages: Sequence[tuple[str, StageFunction | None]], waiting: Sequence[RequestStage], where: str
+) -> ConfigurationError:
+    names = [name for name, _ in stages]
+    added = {change.name for change in waiting if change.fn is not None}
+    for change in waiting:
+        anchor = _anchor(change) or ""
+        if anchor not in added:
+            near = difflib.get_close_matches(anchor, names, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            return ConfigurationError(
+                f"{where}: request stage {change.name!r} refers to {anchor!r}, which does not exist{hint} "
+                f"(stages: {', '.join(names)})"
+            )
+    circle = ", ".join(sorted(repr(change.name) for change in waiting))
+    return ConfigurationError(f"{where}: the request stages {circle} refer to each other in a circle")
 
 
 def changes_for(agent: LlmAgent, plugins: Iterable[Any]) -> list[RequestStage]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hookwork.activation import default_standing
+from hookwork.activation import default_standing, segment_name
 from hookwork.confirmation import REQUEST_CONFIRMATION, read_confirmation
 from hookwork.node import Standing
 from hookwork.records.event import Event, ToolConfirmation
-from hookwork.records.history import KINDS, Call
+from hookwork.records.history import Call
 
 if TYPE_CHECKING:
     from hookwork.activation import View
@@ -20,16 +20,17 @@ class Pending:
 
     ``answered``: (request, call, decision) in request order. ``unasked``: calls with a placeholder whose request event
     is missing (a crash between the two). ``unrun``: ordinary calls without a response. ``waiting``: what a person has
-    to answer.
+    to answer. ``on_child``: calls without a response because what they started waits.
     """
 
-    __slots__ = ("answered", "unasked", "unrun", "waiting")
+    __slots__ = ("answered", "on_child", "unasked", "unrun", "waiting")
 
     def __init__(self) -> None:
         self.answered: list[tuple[Call, Call, ToolConfirmation]] = []
         self.unasked: list[Call] = []
         self.unrun: list[Call] = []
         self.waiting: list[Call] = []
+        self.on_child: list[Call] = []
 
     @property
     def executable(self) -> bool:
@@ -43,21 +44,22 @@ def original_id(request: Call) -> str:
 
 
 def sort_calls(view: View) -> Pending:
-    """Sort the calls of an activation's own stored model events."""
+    """Sort the calls of an activation's own stored model events.
+
+    Events of other authors under its path are no source of calls: a remote peer could forge one (HITL-09).
+    """
     pending = Pending()
-    calls = view.calls
+    agent = segment_name(view.path)
+    calls = [call for call in view.calls if call.author == agent]
     requests = [call for call in calls if call.name == REQUEST_CONFIRMATION]
     for call in calls:
-        if call.kind != "tool" or call.failed_event or call.name in KINDS:
+        if call.kind != "tool" or call.failed_event:
             continue
         last = call.last_response
         if last is not None and last.placeholder:
-            _sort_gated(pending, call, requests)
+            _sort_gated(pending, call, _request_for(call, calls, requests))
         elif not call.responses:
-            if call.long_running and call.id not in view.rerun:
-                pending.waiting.append(call)
-            else:
-                pending.unrun.append(call)
+            _sort_unanswered(pending, call, view)
         elif call.is_open:
             pending.waiting.append(call)
     order = {id(request): position for position, request in enumerate(requests)}
@@ -65,17 +67,36 @@ def sort_calls(view: View) -> Pending:
     return pending
 
 
-def _sort_gated(pending: Pending, call: Call, requests: Sequence[Call]) -> None:
-    """A call that was answered by a placeholder: asked and answered, asked and waiting, or never asked."""
+def _sort_unanswered(pending: Pending, call: Call, view: View) -> None:
+    started = view.child(f"{call.name}@{call.turn}-{call.number}")
+    if started.record is not None and started.open_calls and not started.news:
+        pending.on_child.append(call)
+    elif call.long_running and started.record is None and call.id not in view.rerun:
+        pending.waiting.append(call)
+    else:
+        pending.unrun.append(call)
+
+
+def _request_for(call: Call, calls: Sequence[Call], requests: Sequence[Call]) -> Call | None:
+    """The newest request to approve a call; an id may come again in a later turn (PND-3)."""
+    again = min((c.position for c in calls if c.id == call.id and c.position > call.position), default=None)
     placeholder = call.responses[-1].position
-    request = next((r for r in reversed(requests) if original_id(r) == call.id and r.position > placeholder), None)
+    for request in reversed(requests):
+        in_time = request.position > placeholder and (again is None or request.position < again)
+        if in_time and original_id(request) == call.id:
+            return request
+    return None
+
+
+def _sort_gated(pending: Pending, call: Call, request: Call | None) -> None:
+    """A call that was answered by a placeholder: asked and answered, asked and waiting, or never asked."""
     if request is None:
         pending.unasked.append(call)
         return
     answer = next((r for r in request.responses if r.author == "user"), None)
     if answer is None:
         pending.waiting.append(request)
-    elif placeholder < answer.position:
+    else:
         pending.answered.append((request, call, read_confirmation(answer.payload, call_id=request.id)))
 
 
@@ -87,6 +108,8 @@ def standing(view: View) -> Standing:
     pending = sort_calls(view)
     if pending.executable:
         return Standing.PENDING
+    if pending.on_child:
+        return Standing.WAITING
     own_open = [call for call in view.calls if call.is_open]
     if record.handover > record.own_message and not pending.waiting and not own_open:
         return Standing.HANDED

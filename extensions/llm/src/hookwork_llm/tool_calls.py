@@ -58,6 +58,11 @@ class UnknownTool(Tool):
         self.name = name
 
 
+def is_runnable(tool: Tool) -> bool:
+    """Whether a tool can be carried out here; model-side tools cannot (TL-01)."""
+    return capability(tool, FunctionLike) is not None or capability(tool, StreamingLike) is not None
+
+
 def error_text(error: BaseException) -> str:
     """What the model is told about an error: a ToolError's own message, else type and message (TL-21)."""
     return str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
@@ -75,23 +80,37 @@ class ToolCall:
         "error",
         "finished",
         "flow",
+        "function",
+        "group",
+        "made_by",
         "paused",
         "response",
         "source",
+        "streaming",
         "tool",
     )
 
     def __init__(
         self,
         flow: Flow,
+        made_by: Event,
         call: FunctionCall,
         turn: int,
         number: int,
         confirmation: ToolConfirmation | None = None,
+        group: int = 0,
     ) -> None:
         self.flow = flow
+        self.made_by = made_by
         self.call = call
-        self.tool: Tool = flow.table.get(call.name or "") or UnknownTool(call.name or "")
+        #: calls of one group are answered by one response event.
+        self.group = group
+        found = flow.table.get(call.name or "")
+        self.function = capability(found, FunctionLike)
+        self.streaming = capability(found, StreamingLike) if self.function is None else None
+        runs = found is not None and (self.function is not None or self.streaming is not None)
+        #: a name that is not there, or that cannot be run here, is one and the same to hooks (TL-19).
+        self.tool: Tool = found if found is not None and runs else UnknownTool(call.name or "")
         self.buffer = DeltaBuffer()
         own = flow.ctx
         self.ctx = ToolContext(
@@ -112,6 +131,7 @@ class ToolCall:
         self.args: dict[str, Any] = thaw(call.args) if call.args else {}
         self.response: FunctionResponse | None = None
         self.error: Exception | None = None
+        #: nothing more comes for this call, even if its tool is long-running (core RES-2).
         self.finished = False
         self.paused = False
         self.source = "default"
@@ -122,8 +142,9 @@ class ToolCall:
         inv = self.ctx._inv
         try:
             result = await self._around() if inv.hooks.around_tool or inv.tracer is not None else await self._staged()
-            self._respond(result)
-        except Pause:
+            if not self.paused:
+                self._respond(result)
+        except Pause:  # by an around hook
             self.paused = True
         except asyncio.CancelledError as stray:
             if _cancelled_by_us():
@@ -137,8 +158,12 @@ class ToolCall:
                 self.entered.set()
             self.buffer.closed = True
 
+    def answer(self, response: dict[str, Any]) -> None:
+        """Give the call its response without running it."""
+        self.response = FunctionResponse(id=self.call.id, name=self.call.name, response=response)
+
     def _fail(self, error: BaseException) -> None:
-        self.response = FunctionResponse(id=self.call.id, name=self.call.name, response={"error": error_text(error)})
+        self.answer({"error": error_text(error)})
 
     async def _around(self) -> dict[str, Any] | None:
         inv = self.ctx._inv
@@ -192,11 +217,15 @@ class ToolCall:
         try:
             given = await self._value("before_tool", self.ctx, self.tool, self.args)
             if given is not None:
+                self.finished = True  # nothing runs that could answer later
                 result = given
                 if unknown:
                     return result
             else:
                 result = await self._run()
+        except Pause:
+            self.paused = True
+            return None
         except _GATED as error:
             self.error = error
         except asyncio.CancelledError as stray:
@@ -221,6 +250,7 @@ class ToolCall:
             return None
         if value is not None:
             self.error = None
+            self.finished = True
         return value
 
     async def _after(self, result: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -233,6 +263,7 @@ class ToolCall:
                 value = None
             else:
                 if value is not None:
+                    self.finished = self.finished or self.error is not None
                     self.error = None
                     return value
         return self._error_response() if self.error is not None else result
@@ -263,20 +294,18 @@ class ToolCall:
     # --- the body -----------------------------------------------------------------------------------------------------
 
     async def _run(self) -> dict[str, Any] | None:
-        tool, ctx = self.tool, self.ctx
-        function = capability(tool, FunctionLike)
-        streaming = capability(tool, StreamingLike) if function is None else None
-        if function is None and streaming is None:
+        if isinstance(self.tool, UnknownTool):
             raise ToolNotFoundError(self._not_found())
-        validator = capability(tool, ArgumentValidator)
+        validator = capability(self.tool, ArgumentValidator)
         converted = validator.validate_args(self.args) if validator is not None else None
         await self._gate(converted)
         if self.ctx._inv.hooks.perform_tool:
-            return await self._performed(function, streaming, validator, converted)
-        return self._wrapped(await self._body(function, streaming, validator, converted, ctx))
+            return await self._performed(validator, converted)
+        return self._wrapped(await self._body(validator, converted))
 
     def _not_found(self) -> str:
-        known = ", ".join(sorted(name for name in self.flow.table if name)) or "none"
+        runnable = (name for name, tool in self.flow.table.items() if name and is_runnable(tool))
+        known = ", ".join(sorted(runnable)) or "none"
         called = f"there is no tool {self.call.name!r}" if self.call.name else "the call names no tool"
         return f"{called}; the tools are: {known}"
 
@@ -293,16 +322,16 @@ class ToolCall:
         ctx.request_confirmation(f"Please approve the call of the tool {self.call.name!r}.")
         raise ConfirmationRequired(f"the call of {self.call.name!r} needs the user's approval and has not run yet")
 
-    async def _body(self, function: Any, streaming: Any, validator: Any, converted: Any, ctx: ToolContext) -> Any:
-        if self.entered is not None:
-            self.entered.set()
-        if validator is not None and function is not None:
-            return await validator.run_validated(ctx, converted)
+    async def _body(self, validator: ArgumentValidator | None, converted: Any) -> Any:
+        ctx, function = self.ctx, self.function
         if function is not None:
+            if validator is not None:
+                return await validator.run_validated(ctx, converted)
             result = function.run(ctx, self.args)
             return await result if inspect.isawaitable(result) else result
+        assert self.streaming is not None
         chunks: list[str] = []
-        async with aclosing(streaming.run_stream(ctx, self.args)) as stream:
+        async with aclosing(self.streaming.run_stream(ctx, self.args)) as stream:  # type: ignore[type-var]
             async for chunk in stream:
                 chunks.append(chunk)
         return "".join(chunks)
@@ -316,15 +345,20 @@ class ToolCall:
             return value
         return {"result": value}
 
-    async def _performed(self, function: Any, streaming: Any, validator: Any, converted: Any) -> dict[str, Any] | None:
+    async def _performed(self, validator: ArgumentValidator | None, converted: Any) -> dict[str, Any] | None:
         """The body through the effect hook (EFF-3, EFF-5)."""
         from hookwork.records.codec import dump
 
         ctx = self.ctx
 
         async def default() -> ToolResult:
-            value = self._wrapped(await self._body(function, streaming, validator, converted, ctx))
+            value = self._wrapped(await self._body(validator, converted))
             return ToolResult(result=value, finished=self.finished, actions=ctx.actions.snapshot())
+
+        def describe(then: Any) -> Any:
+            if self.entered is not None:
+                self.entered.set()  # the next call may enter its effect (EFF-6)
+            return ctx._effect("tool", ctx.idempotency_key, data, then)
 
         confirmation = dump(ctx.tool_confirmation) if ctx.tool_confirmation is not None else None
         data = {
@@ -336,7 +370,7 @@ class ToolCall:
         result, owner = await perform(
             ctx._inv.hooks.perform_tool,
             "perform_tool",
-            lambda then: ctx._effect("tool", ctx.idempotency_key, data, then),
+            describe,
             default,
         )
         if not isinstance(result, ToolResult):
@@ -362,7 +396,7 @@ class ToolCall:
 
     def _respond(self, result: dict[str, Any] | None) -> None:
         """The response part; none when the call stays open (TL-25)."""
-        if result is None and self.error is None:
+        if result is None and self.error is None and not self.ctx.actions.requested_tool_confirmations:
             deferrer = capability(self.tool, ResponseDeferrer)
             if self.tool.is_long_running or (deferrer is not None and deferrer.defers_response()):
                 return
@@ -378,34 +412,28 @@ def _cancelled_by_us() -> bool:
     return task is None or task.cancelling() > 0
 
 
-async def run_calls(flow: Flow, event: Event, calls: Sequence[ToolCall]) -> AsyncGenerator[Event, None]:
+async def run_calls(flow: Flow, calls: Sequence[ToolCall]) -> AsyncGenerator[Event, None]:
     """Run calls concurrently, one task each, started in order; yields what their children yield (TL-15, TL-16)."""
-    inv = flow.ctx._inv
+    inv = flow.inv
     merge = MergePoint()
-    turnstile = asyncio.Event()
-    turnstile.set()
 
     async def run(call: ToolCall, previous: ToolCall | None) -> None:
         if previous is not None and previous.entered is not None:
             await previous.entered.wait()  # calls enter their effects strictly in the model's order (EFF-6)
-        call_id = call.call.id or ""
-        if call.tool.is_long_running:
-            inv.in_flight[call_id] = (event, call.call)
         work_for(inv.run)
         await call.execute()
-        inv.in_flight.pop(call_id, None)
+        if call.response is None:
+            inv.in_flight.pop(call.ctx.path, None)  # it waits now, and rightly
 
-    if inv.hooks.perform_tool:
-        for call in calls:
-            call.entered = asyncio.Event()
-    producers = [
-        (lambda call=call, before=before: run(call, before))
-        for call, before in zip(
-            calls, [None, *calls[:-1]] if inv.hooks.perform_tool else [None] * len(calls), strict=True
-        )
-    ]
+    in_order = bool(inv.hooks.perform_tool)
+    producers = []
+    previous: ToolCall | None = None
     for call in calls:
         call.ctx.emit_event = merge.put
+        if in_order:
+            call.entered = asyncio.Event()
+        producers.append(lambda call=call, before=previous: run(call, before))
+        previous = call if in_order else None
     async with aclosing(merge.stream(producers)) as events:
         async for child in events:
             yield child
