@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -34,7 +35,7 @@ def rendered(kind: str, names: Names, *, version: str = VERSION) -> dict[PurePos
 
 def series(version: str) -> str:
     """The requirement for the releases that keep a version's contracts: ``0.1.4`` → ``>=0.1,<0.2``."""
-    major, minor = (int(part) for part in version.split(".")[:2])
+    major, minor = (int(part) for part in re.findall(r"\d+", version)[:2])
     return f">={major}.{minor},<{major + 1}" if major else f">=0.{minor},<0.{minor + 1}"
 
 
