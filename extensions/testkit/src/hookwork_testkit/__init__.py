@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hookwork_testkit.contexts import make_context
     from hookwork_testkit.prompts import assert_valid_prompt, prompt_faults
+    from hookwork_testkit.scenes import RunnerScenes
     from hookwork_testkit.scripted import RecordedRequest, ScriptedModel, ScriptExhausted
     from hookwork_testkit.steps import block, call, delay, partial, stream, text, thought
 
 _HOMES = {
     "RecordedRequest": "scripted",
+    "RunnerScenes": "scenes",
     "ScriptExhausted": "scripted",
     "ScriptedModel": "scripted",
     "assert_valid_prompt": "prompts",
@@ -32,6 +34,7 @@ _HOMES = {
 
 __all__ = [
     "RecordedRequest",
+    "RunnerScenes",
     "ScriptExhausted",
     "ScriptedModel",
     "assert_valid_prompt",
