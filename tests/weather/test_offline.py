@@ -13,7 +13,7 @@ from hookwork.run import RunOutcome
 from hookwork.settings import NO_SETTINGS
 from hookwork_weather.agent import app
 
-USER = {"user_id": "u1"}
+USER: dict[str, Any] = {"user_id": "u1"}
 
 
 @pytest.fixture

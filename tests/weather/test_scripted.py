@@ -11,8 +11,8 @@ from hookwork import FunctionResponse, Part, Runner
 from hookwork_testkit import ScriptedModel, assert_valid_prompt, call
 from hookwork_weather.agent import app
 
-ONE = {"user_id": "u1", "session_id": "s1"}
-TWO = {"user_id": "u1", "session_id": "s2"}
+ONE: dict[str, Any] = {"user_id": "u1", "session_id": "s1"}
+TWO: dict[str, Any] = {"user_id": "u1", "session_id": "s2"}
 
 RunnerFactory = Callable[..., Runner]
 
@@ -33,7 +33,8 @@ async def test_the_tools_declare_no_context_and_what_is_required(runner_factory:
     model = ScriptedModel(["hello"])
     async with runner_factory(app, model=model) as runner:
         await runner.ask("hi", **ONE)
-    schemas = {one.name: one.parameters_json_schema for one in model.requests[0].config.function_declarations()}
+    declared = model.requests[0].config.function_declarations()
+    schemas = {one.name: dict(one.parameters_json_schema or {}) for one in declared}
     assert list(schemas["get_weather"]["properties"]) == ["city"]
     assert not schemas["get_weather"].get("required")
     assert schemas["buy_report"]["required"] == ["city"]
