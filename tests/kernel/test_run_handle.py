@@ -514,7 +514,8 @@ async def test_hnd_4_stop_threadsafe_works_from_another_thread() -> None:
 
 async def test_hnd_4_stop_threadsafe_before_the_start() -> None:
     run = runner_of(talking("hello")).run(user_id="u", message="hi")
-    assert await asyncio.to_thread(lambda: run.stop_threadsafe().result(5)) is None
+    stopping = await asyncio.to_thread(run.stop_threadsafe)
+    assert stopping.done()
     assert [event async for event in run] == []
     assert run.outcome is not None
     assert run.outcome.kind == "closed"
