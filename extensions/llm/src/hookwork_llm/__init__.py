@@ -19,7 +19,15 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = sorted(_HOME_OF)
+__all__ = [
+    "FunctionTool",
+    "LlmAgent",
+    "RequestStage",
+    "StreamingTool",
+    "as_tool",
+    "inject_session_state",
+    "tool",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -29,3 +37,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(importlib.import_module(f"hookwork_llm.{home}"), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})
