@@ -125,6 +125,11 @@ class Agent:
         return self.conversational
 
     @property
+    def on_message_while_waiting(self) -> str:
+        """What a root does with a message that answers nothing while a run waits: ``hold``, ``restart`` (RES-11)."""
+        return "hold"
+
+    @property
     def delegate(self) -> bool:
         """Runs under a delegation with a scope of its own (core RUN-31)."""
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from hookwork.confirmation import read_confirmation
@@ -16,6 +16,7 @@ from hookwork.records.history import Call
 if TYPE_CHECKING:
     from hookwork.agent import Agent, AgentTree
     from hookwork.records.session import Session
+    from hookwork.waiting import Waiting
 
 logger = logging.getLogger("hookwork.runner")
 
@@ -24,18 +25,36 @@ class Entry:
     """What was decided before anything is stored.
 
     ``messages``: the user's content split by isolation scope, in order. ``known``: the invocation has events already.
+    ``waiting``: what waits already and what the message therefore does not start anew (RES-11).
     """
 
-    __slots__ = ("agent", "invocation_id", "known", "messages", "path")
+    __slots__ = ("agent", "invocation_id", "known", "messages", "path", "waiting")
 
     def __init__(
-        self, invocation_id: str, known: bool, agent: Agent, path: str, messages: Sequence[tuple[str, Content]]
+        self,
+        invocation_id: str,
+        known: bool,
+        agent: Agent,
+        path: str,
+        messages: Sequence[tuple[str, Content]],
+        waiting: Waiting | None = None,
     ) -> None:
         self.invocation_id = invocation_id
         self.known = known
         self.agent = agent
         self.path = path
         self.messages = messages
+        self.waiting = waiting
+
+    @property
+    def held(self) -> bool:
+        """The message is stored and nothing runs."""
+        return self.waiting is not None and not self.waiting.leaf
+
+    @property
+    def address(self) -> str:
+        """The path of the place that the message is for, ``""`` for the whole run (ACT-24)."""
+        return self.waiting.leaf if self.waiting is not None else ""
 
 
 def decide(
@@ -46,8 +65,12 @@ def decide(
     invocation_id: str | None,
     rerun: frozenset[str],
     routing: str,
+    find_waiting: Callable[[], Waiting | None] | None = None,
 ) -> Entry:
     """Judge the message and choose invocation and entry agent; nothing is stored.
+
+    ``find_waiting`` is asked when the message answers nothing. A waiting chat agent hears it in its own invocation,
+    even if a new ``invocation_id`` was given.
 
     Raises:
         NothingToResume, InvalidResumeResponse, InvocationNotFoundError, ValidationError: see core RES-7, RES-10.
@@ -63,18 +86,26 @@ def decide(
         else:
             messages = [("", message)]
     chosen = answered
-    if answered is None and message is not None and session.log.has_scopes:
-        scope = open_task_scope(session)
+    waiting: Waiting | None = None
+    if answered is None and message is not None:
+        scope = open_task_scope(session) if session.log.has_scopes else None
         if scope is not None:
             messages = [(scope.scope, content) for _, content in messages]
             if not tree.root.conversational:
                 chosen = scope.invocation_id
+        elif find_waiting is not None:
+            waiting = find_waiting()
     if invocation_id is not None:
         chosen = _given(session, invocation_id, message, answered)
+    if waiting is not None and waiting.leaf:
+        chosen = waiting.invocation_id
     if chosen is None:
         agent = choose_agent(session.live_events, tree, routing)
-        return Entry(f"e-{new_uuid()}", False, agent, entry_path(tree, agent), messages)
-    return _known(session, tree, chosen, messages, rerun, routing)
+        entry = Entry(f"e-{new_uuid()}", False, agent, entry_path(tree, agent), messages)
+    else:
+        entry = _known(session, tree, chosen, messages, rerun, routing)
+    entry.waiting = waiting
+    return entry
 
 
 def _given(session: Session, invocation_id: str, message: Content | None, answered: str | None) -> str:

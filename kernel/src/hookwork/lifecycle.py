@@ -25,6 +25,7 @@ from hookwork.run import RunOutcome, check_message
 from hookwork.stages import Stage, StageOutcome, stage_stream
 from hookwork.state import Settled
 from hookwork.telemetry import active_tracer
+from hookwork.waiting import find_waiting
 
 if TYPE_CHECKING:
     from hookwork.runner import Runner
@@ -210,6 +211,7 @@ class RunCore(RunControl):
             invocation_id=given_id,
             rerun=self.rerun,
             routing=runner.routing,
+            find_waiting=lambda: find_waiting(session, runner.setup),
         )
         if entry.agent is runner.tree.root:
             entry.agent.check_root()
@@ -262,6 +264,10 @@ class RunCore(RunControl):
                 event = self._answer_event(inv, content, info)
                 yield await self._store(inv, ctx, event)
                 self.outcome = self._outcome(COMPLETED)
+            elif self.entry.held and self.entry.waiting is not None:
+                delegations = inv.session.open_delegations
+                calls = self.entry.waiting.open_calls
+                self.outcome = self._outcome("paused", open_calls=calls, open_delegations=delegations)
             else:
                 activation = Activation(inv, self.entry.agent, self.entry.path)
                 try:
@@ -315,6 +321,7 @@ class RunCore(RunControl):
                 content=content,
                 actions=actions,
                 isolation_scope=scope,
+                node_info=NodeInfo(path=self.entry.address) if self.entry.address else None,
                 custom_metadata=self.config.custom_metadata,
             )
             stored.append(await self._append(inv, event))

@@ -1,0 +1,80 @@
+"""What becomes of a plain message while a run waits for answers (core RES-11; workflow ANS-7, CPA-7).
+
+A root that is not itself a conversation is not started anew: the message goes to the chat agent that waits, or is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hookwork.activation import View, segment_name
+from hookwork.invocation import Invocation, Setup
+from hookwork.node import Standing
+
+if TYPE_CHECKING:
+    from hookwork.agent import AgentTree
+    from hookwork.records.history import Call, Record
+    from hookwork.records.session import Session
+
+
+class Waiting:
+    """The invocation that waits, its open calls, and the path of the chat agent that hears messages (``""``: none)."""
+
+    __slots__ = ("invocation_id", "leaf", "open_calls")
+
+    def __init__(self, invocation_id: str, open_calls: Sequence[Call], leaf: str) -> None:
+        self.invocation_id = invocation_id
+        self.open_calls = open_calls
+        self.leaf = leaf
+
+
+def find_waiting(session: Session, setup: Setup) -> Waiting | None:
+    """The newest invocation of the root if it waits and the root holds messages meanwhile, else None."""
+    tree = setup.tree
+    if tree is None or tree.root.conversational or tree.root.on_message_while_waiting == "restart":
+        return None
+    if not session.open_calls:
+        return None
+    path = f"{tree.root.name}@1"
+    newest = _newest_entered(session, path)
+    if newest is None:
+        return None
+    asked = Invocation(
+        app_name=session.app_name,
+        user_id=session.user_id,
+        session=session,
+        invocation_id=newest.invocation_id,
+        setup=setup,
+        known=True,
+    )
+    view = View(asked, newest.invocation_id, path)
+    if view.standing() is not Standing.WAITING:
+        return None
+    calls = view.open_calls
+    return Waiting(newest.invocation_id, calls, _chat_leaf(calls, tree))
+
+
+def _newest_entered(session: Session, path: str) -> Record | None:
+    """The root's record in the invocation that was active last.
+
+    Invocations in which the root did not run say nothing about what waits: held messages, and those that
+    ``before_run`` answered.
+    """
+    index = session.history()
+    newest: Record | None = None
+    for invocation_id in index.invocations:
+        record = index.record(invocation_id, path)
+        if record is None or (len(record.own) == 1 and record.end == record.own[0] and not record.children):
+            continue
+        if newest is None or record.newest > newest.newest:
+            newest = record
+    return newest
+
+
+def _chat_leaf(calls: Sequence[Call], tree: AgentTree) -> str:
+    for call in reversed(calls):
+        agent = tree.find(segment_name(call.path))
+        if agent is not None and agent.conversational:
+            return call.path
+    return ""
