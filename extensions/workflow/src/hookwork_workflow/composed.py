@@ -70,9 +70,14 @@ def is_empty(agent: Agent) -> bool:
 
 
 def ended_by_hook(view: View) -> bool:
-    """Whether a before hook answered in the agent's place, later than every answer to a call below (ACT-14 b)."""
+    """Whether a before hook answered in the agent's place, later than every answer to a call below (ACT-14 b).
+
+    While a call below is open the children are asked: a hook that answers one message ends no waiting run.
+    """
     record = view.record
-    return record is not None and record.end >= 0 and record.end > record.newest_answer
+    if record is None or record.end < 0 or record.end < record.newest_answer:
+        return False
+    return not view.open_calls
 
 
 def child_standing(view: View, child: Agent, segment: str) -> Standing | None:
