@@ -14,9 +14,10 @@ import pytest
 
 from hookwork.cli import main
 from hookwork.errors import ConfigurationError
-from hookwork_testkit.new.names import Names, names_of
-from hookwork_testkit.new.writing import KINDS, rendered, series
+from hookwork_testkit.new.names import KINDS, Names, names_of
+from hookwork_testkit.new.writing import rendered, series
 
+#: design §6: the groups by which things are found.
 GROUPS = {"agent": "hookwork.agents", "extension": "hookwork", "plugin": "hookwork.plugins"}
 
 
@@ -106,6 +107,26 @@ def test_nothing_is_overwritten_or_half_written(new: Callable[..., Result], tmp_
     assert "overwritten" in result.err
     assert [path.name for path in folder.rglob("*")] == ["README.md"]
     assert (folder / "README.md").read_text() == "precious"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_distribution_that_is_installed_is_not_written(kind: str, new: Callable[..., Result], tmp_path: Path) -> None:
+    result = new(kind, "weather")
+    assert result.code == 1
+    assert "hookwork-weather" in result.err
+    assert "installed already" in result.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_another_distribution_uses_is_refused_for_its_kind(
+    new: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _install(tmp_path, {"name": "somebodys-agents", "entry-points": {"hookwork.agents": {"word_count": "x:app"}}})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = new("agent", "word-count")
+    assert result.code == 1
+    assert "'word_count' exists already in somebodys-agents 0.1.0" in result.err
+    assert new("plugin", "word-count").code == 0  # a plugin of that name is told apart from an agent
 
 
 def test_a_folder_with_other_files_is_filled(new: Callable[..., Result], tmp_path: Path) -> None:

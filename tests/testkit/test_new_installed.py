@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hookwork_testkit.new.writing import KINDS
+from hookwork_testkit.new.names import KINDS
 
 pytestmark = pytest.mark.slow
 

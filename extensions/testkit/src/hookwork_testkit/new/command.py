@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from hookwork.errors import ConfigurationError
-from hookwork_testkit.new.names import Names, names_of
-from hookwork_testkit.new.writing import KINDS, rendered, write
+from hookwork_testkit.new.names import KINDS, Names, check_free, names_of
+from hookwork_testkit.new.writing import rendered, write
 
 _EPILOG = """
 A plugin hooks into the runs of an app that lists it; an extension adds a capability wherever it is installed; an agent
@@ -24,7 +24,7 @@ def _names(ctx: click.Context, param: click.Parameter, value: str) -> Names:
 
 
 @click.command("new", epilog=_EPILOG)
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=click.Choice(list(KINDS)))
 @click.argument("name", callback=_names)
 @click.option(
     "--folder",
@@ -36,6 +36,7 @@ def _names(ctx: click.Context, param: click.Parameter, value: str) -> Names:
 @click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 def command(kind: str, name: Names, folder: Path | None) -> None:
     """Write a new distribution of a KIND: agent, extension or plugin."""
+    check_free(kind, name)
     folder = folder or Path(name.distribution)
     contents = rendered(kind, name)
     write(folder, contents)

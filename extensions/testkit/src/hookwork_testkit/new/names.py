@@ -7,6 +7,10 @@ from typing import NamedTuple
 
 from hookwork.catalogue import COMMANDS, MODEL_FAMILIES, PLUGIN_NAMES, SERVICE_SCHEMES
 from hookwork.errors import ConfigurationError
+from hookwork.plugins.entry_points import AGENTS, EXTENSIONS, PLUGINS, installed_version, read_entry_points
+
+#: What can be written → the group of the entry point that it is found by.
+KINDS = {"agent": AGENTS, "extension": EXTENSIONS, "plugin": PLUGINS}
 
 _PREFIX = "hookwork"
 _FORM = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
@@ -56,3 +60,15 @@ def own_distributions() -> frozenset[str]:
     services = [distribution for kinds in SERVICE_SCHEMES.values() for distribution in kinds.values()]
     models = [distribution for _, distribution in MODEL_FAMILIES]
     return frozenset(("hookwork-kernel", *services, *models, *PLUGIN_NAMES.values(), *COMMANDS.values()))
+
+
+def check_free(kind: str, names: Names) -> None:
+    """Raise ConfigurationError when that distribution, or something of that kind and name, is installed already."""
+    version = installed_version(names.distribution)
+    if version is not None:
+        raise ConfigurationError(f"{names.distribution} {version} is installed already; choose another name")
+    for point in read_entry_points()[KINDS[kind]]:
+        if point.name == names.name:
+            raise ConfigurationError(
+                f"{kind} {names.name!r} exists already in {point.distribution} {point.version}; choose another name"
+            )

@@ -13,7 +13,6 @@ from hookwork.errors import ConfigurationError
 from hookwork.version import VERSION
 from hookwork_testkit.new.names import Names
 
-KINDS = ("agent", "extension", "plugin")
 _SUFFIX = ".tmpl"
 
 
@@ -21,7 +20,7 @@ def rendered(kind: str, names: Names, *, version: str = VERSION) -> dict[PurePos
     """The files of a new distribution: relative path → text, in the order of their paths.
 
     Args:
-        kind: one of `KINDS`.
+        kind: a key of `hookwork_testkit.new.names.KINDS`.
         names: what the distribution and its parts are called.
         version: version of the kernel whose series the distribution asks for.
     """
