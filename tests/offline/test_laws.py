@@ -118,6 +118,13 @@ answers = st.one_of(
 )
 
 
+FORMATS = {
+    "": r"[\s\S]*",
+    "date": r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])",
+    "email": r"[^@\s]+@[^@\s]+\.[^@\s]+",
+}
+
+
 def is_type(value: Any, name: str) -> bool:
     return {
         "string": isinstance(value, str),
@@ -166,6 +173,7 @@ def satisfies(value: Any, schema: dict[str, Any], root: dict[str, Any], depth: i
     if isinstance(value, str):
         pattern = schema.get("pattern", "")
         fitting = pattern == "(" or re.search(pattern, value) is not None
+        fitting = fitting and re.fullmatch(FORMATS[schema.get("format", "")], value) is not None
         return fitting and schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", 10**9)
     if isinstance(value, list):
         sized = schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", 10**9)

@@ -95,23 +95,24 @@ def _value(value: Any, name: str) -> str:
 
 
 def _mapping(value: dict[str, Any], name: str) -> str:
-    """Sentences first, then the flat fields as one sentence, then each nested field under its name."""
-    if not value:
-        return f"Done (`{name}`)."
-    pieces = [
-        item.strip() for key, item in value.items() if key in _SENTENCES and isinstance(item, str) and item.strip()
-    ]
-    flat = [
-        _field(key, item)
-        for key, item in value.items()
-        if not isinstance(item, dict | list) and not (key in _SENTENCES and isinstance(item, str))
-    ]
-    if flat:
-        pieces.append(_capital(_joined(flat)) + ".")
+    """Ready sentences first; then the fields in order, flat neighbours joined, each nested one on its own."""
+    sentences: list[str] = []
+    pieces: list[str] = []
+    flat: list[str] = []
     for key, item in value.items():
-        if isinstance(item, dict | list):
-            pieces.append(_nested(key, item))
-    return "\n\n".join(pieces) or f"Done (`{name}`)."
+        if key in _SENTENCES and isinstance(item, str):
+            if item.strip():
+                sentences.append(item.strip())
+        elif isinstance(item, dict | list):
+            pieces += [*_flat(flat), _nested(key, item)]
+            flat = []
+        else:
+            flat.append(_field(key, item))
+    return "\n\n".join([*sentences, *pieces, *_flat(flat)]) or f"Done (`{name}`)."
+
+
+def _flat(fields: list[str]) -> list[str]:
+    return [f"{_capital(_joined(fields))}."] if fields else []
 
 
 def _field(key: str, value: Any) -> str:
