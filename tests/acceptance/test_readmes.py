@@ -60,5 +60,5 @@ def test_the_examples_of_a_readme_run(readme: Path, pytester: pytest.Pytester) -
     if any(name.startswith(("test_", "Test")) for name in namespace):
         pytester.makeini("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function")
         pytester.makepyfile(test_readme=source)
-        outcomes = pytester.runpytest_inprocess("-p", "no:cacheprovider").parseoutcomes()
+        outcomes = pytester.runpytest_subprocess("-p", "no:cacheprovider").parseoutcomes()
         assert set(outcomes) == {"passed"}
