@@ -57,7 +57,7 @@ def test_numbers(text: str, schema: dict[str, Any], value: Any) -> None:
     ("text", "allowed", "value"),
     [
         ("make it High please", ["low", "high"], "high"),
-        ("it is in progress", ["todo", "in_progress"], "in_progress"),
+        ("it is in progress", ["open", "in_progress"], "in_progress"),
         ("use dark-blue", ["DarkBlue", "red"], "DarkBlue"),
         ("level 3", [1, 2, 3], 3),
         ("C++ please", ["C", "C++"], "C++"),

@@ -20,7 +20,7 @@ VERBATIM = frozenset({"question", "request", "prompt", "utterance", "instruction
 FREE_TEXT = VERBATIM | word_set(
     """
     body caption comment content description expression formula keyword keywords message note notes phrase q query
-    reason remark search sentence statement subject summary task term terms text title todo topic
+    reason remark search sentence statement subject summary task term terms text title topic
     """
 )
 
