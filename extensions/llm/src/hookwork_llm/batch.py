@@ -62,10 +62,11 @@ class Batch:
             ends = skips and not asked and not flow.over and group is groups[-1]
             event = self._response_event(group, ends=ends)
             if event is not None:
-                yield event
                 transfer = event.actions.transfer_to_agent or transfer
-            for call in group:
-                flow.inv.in_flight.pop(call.ctx.path, None)
+                try:
+                    yield event
+                finally:  # left at this event too: the consumer has it because it was stored
+                    self._answered(group, event)
         request = request_event(flow, [call for call in calls if call.call.id in _requests(call)]) if asked else None
         if request is not None:
             flow.over = True
@@ -74,6 +75,13 @@ class Batch:
             flow.transfer_to(transfer)
         elif skips:
             flow.over = True
+
+    def _answered(self, calls: Sequence[ToolCall], event: Event) -> None:
+        """Calls whose responses are stored need no closing response any more (HND-5)."""
+        in_flight = self.flow.inv.in_flight
+        if in_flight and any(stored.id == event.id for stored in reversed(self.flow.inv.session.events)):
+            for call in calls:
+                in_flight.pop(call.ctx.path, None)
 
     def _response_event(self, calls: Sequence[ToolCall], *, ends: bool) -> Event | None:
         """One event with the responses in call order and the merged actions (TL-20, core TOOL-8, TOOL-9)."""
