@@ -54,7 +54,9 @@ async def leave(way: str, runner: Runner, after: int) -> tuple[str, int]:
     """
     run = runner.run(user_id="u", session_id="s", message="hi")
     seen = 0
-    try:
+
+    async def consume() -> None:
+        nonlocal seen
         async with run:
             async for _ in run:
                 seen += 1
@@ -65,16 +67,13 @@ async def leave(way: str, runner: Runner, after: int) -> tuple[str, int]:
                 if way == "stop":
                     await run.stop()
                 elif way == "cancel":
-                    task = asyncio.current_task()
-                    assert task is not None
-                    task.cancel()
+                    consumer.cancel()
                 elif way == "raise":
                     raise ValueError("the consumer is broken")
-    except (asyncio.CancelledError, ValueError):
-        task = asyncio.current_task()
-        assert task is not None
-        while task.cancelling():
-            task.uncancel()
+
+    consumer = asyncio.ensure_future(consume())
+    await asyncio.wait([consumer])
+    assert consumer.cancelled() if way == "cancel" else (consumer.exception() is not None) == (way == "raise")
     assert seen == after or way == "cancel"
     assert run.outcome is not None
     return run.outcome.kind, seen
