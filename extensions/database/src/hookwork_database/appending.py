@@ -1,0 +1,284 @@
+"""Appends: one at a time per session, each carried to its end whoever waits for it (services SES-22, GEN-5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from hookwork.errors import BackendError, EventConflictError, HookworkError, StaleSessionError
+from hookwork.platform import random, sleep
+from hookwork.records.event import Event
+from hookwork.records.frozen import FrozenDict
+from hookwork.records.session import Session, split_state
+from hookwork_database.entered import enter
+from hookwork_database.layouts.base import Layout
+from hookwork_database.loaded import LoadedCache, LoadedSession, Marker, StoredEvent, end_of, extend
+from hookwork_database.merging import follow, take_foreign
+from hookwork_database.moments import moment_of
+from hookwork_database.plans import Appended, AppendRequest, Existing, Missing, Outcome, Stale, known_of
+from hookwork_database.store import Store
+
+#: How often an append that lost a race inside the database is tried again (services DB-12); delays in seconds.
+_RETRIES, _BASE_DELAY, _LONGEST_DELAY = 5, 0.01, 0.5
+
+
+class Job:
+    """An append on its way. Everything about the event that can be wrong is found when it is made."""
+
+    __slots__ = ("entered", "event", "future", "redelivery", "request", "retries", "session")
+
+    def __init__(self, session: Session, event: Event, layout: Layout, *, redelivery: bool) -> None:
+        self.session = session
+        self.event = event
+        self.entered = enter(event, layout)
+        self.redelivery = redelivery
+        self.request: AppendRequest | None = None
+        self.retries = 0
+        self.future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+
+    def fail(self, error: BaseException) -> None:
+        """Tell the one who waits, if anybody still does."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def succeed(self, event: Event) -> None:
+        """Tell the one who waits, if anybody still does."""
+        if not self.future.done():
+            self.future.set_result(event)
+
+
+class Appends:
+    """The appends of a service."""
+
+    def __init__(self, owner: object, store: Store, cache: LoadedCache, *, refuse: bool) -> None:
+        self._owner = owner
+        self._store = store
+        self._cache = cache
+        self._refuse = refuse
+        self._retrying: set[asyncio.Task[None]] = set()
+        self._under_way = 0
+        self._idle: asyncio.Future[None] | None = None
+
+    def submit(self, loaded: LoadedSession, job: Job) -> None:
+        """Start an append, or queue it behind the others of its session."""
+        if loaded.busy:
+            loaded.waiting.append(job)
+        else:
+            self._start(loaded, job)
+
+    async def finish(self) -> None:
+        """Wait until no append is under way."""
+        if self._under_way:
+            self._idle = asyncio.get_running_loop().create_future()
+            await self._idle
+
+    # --- one append ---------------------------------------------------------------------------------------------------
+
+    def _start(self, loaded: LoadedSession, job: Job) -> None:
+        """Decide what can be decided here; hand the rest to the database. Ends with the queue moving on."""
+        try:
+            loaded = follow(job.session, loaded)
+            if not loaded.alive:
+                from hookwork_database.service import not_found
+
+                raise not_found(loaded.key)
+            position = loaded.positions.get(job.entered.event.id)
+            if position is not None:
+                job.succeed(self._delivered(loaded, job, loaded.log.events[position - loaded.log.offset], position))
+                return
+            self._check_foreign(loaded, job)
+            job.request = self._request(loaded, job)
+        except HookworkError as error:
+            job.fail(error)
+            return
+        loaded.busy = True
+        self._under_way += 1
+        self._send(loaded, job)
+
+    def _send(self, loaded: LoadedSession, job: Job) -> None:
+        assert job.request is not None
+        try:
+            self._store.append(job.request, lambda outcome, error: self._done(loaded, job, outcome, error))
+        except HookworkError as error:
+            self._done(loaded, job, None, error)
+
+    def _request(self, loaded: LoadedSession, job: Job) -> AppendRequest:
+        entered = job.entered
+        return AppendRequest(
+            key=loaded.key,
+            known=known_of(loaded),
+            known_ids=loaded.positions,
+            entered=entered,
+            mark=max(entered.micros, loaded.marker.updated + 1, loaded.last_micros + 1),
+            state=merged(loaded.state, entered.own) if entered.own else None,
+            ours=job.session.written_keys,
+            refuse=self._refuse,
+            redelivery=job.redelivery,
+        )
+
+    def _check_foreign(self, loaded: LoadedSession, job: Job) -> None:
+        """Events of this process's log that the handle has not seen may be absorbed, or make it stale (DBP-11)."""
+        session, log = job.session, loaded.log
+        end = end_of(session)
+        if end >= loaded.end:
+            return
+        ours = session.written_keys | job.entered.event.actions.state_delta.keys()
+        touched: set[str] = set()
+        for event in log.events[end - log.offset :]:
+            touched |= event.actions.state_delta.keys()
+        common = sorted(touched & ours)
+        if common or self._refuse:
+            raise _stale(session, common, loaded.revision_at(loaded.end))
+
+    def _done(self, loaded: LoadedSession, job: Job, outcome: Outcome | None, error: BaseException | None) -> None:
+        """The database has answered. Log and handle follow even when nobody waits any more (spec DBP-2)."""
+        if isinstance(error, BackendError) and error.retryable and job.retries < _RETRIES:
+            job.retries += 1
+            task = asyncio.get_running_loop().create_task(self._again(loaded, job))
+            self._retrying.add(task)
+            task.add_done_callback(self._retrying.discard)
+            return
+        self._under_way -= 1
+        try:
+            if error is not None:
+                raise error
+            assert outcome is not None
+            job.succeed(self._settled(loaded, job, outcome))
+        except Exception as failure:  # noqa: BLE001 - it belongs to the one who appended
+            job.fail(failure)
+        finally:
+            while loaded.successor is not None:
+                loaded = loaded.successor
+            loaded.busy = False
+            self._move_on(loaded)
+            if self._idle is not None and not self._under_way and not self._idle.done():
+                self._idle.set_result(None)
+
+    def _move_on(self, loaded: LoadedSession) -> None:
+        while loaded.waiting and not loaded.busy:
+            job = loaded.waiting.popleft()
+            if not job.future.done():  # cancelled while it waited: nothing of it is stored
+                self._start(loaded, job)
+
+    async def _again(self, loaded: LoadedSession, job: Job) -> None:
+        await sleep(random() * min(_LONGEST_DELAY, _BASE_DELAY * 2**job.retries))
+        self._send(loaded, job)
+
+    # --- its outcome --------------------------------------------------------------------------------------------------
+
+    def _settled(self, loaded: LoadedSession, job: Job, outcome: Outcome) -> Event:
+        session, entered = job.session, job.entered
+        if isinstance(outcome, Missing):
+            from hookwork_database.service import not_found
+
+            loaded.alive = False
+            if self._cache.get(loaded.key) is loaded:
+                self._cache.drop(loaded.key)
+            raise not_found(loaded.key)
+        if isinstance(outcome, Stale):
+            stored = f"{loaded.created:x}.{outcome.marker.updated:x}.{outcome.marker.last_id}"
+            raise _stale(session, outcome.keys, stored)
+        if outcome.foreign is not None:
+            loaded = take_foreign(self._owner, self._cache, loaded, outcome.foreign)
+            follow_handle(session, loaded)
+        if isinstance(outcome, Existing):
+            return self._delivered(loaded, job, outcome.event, loaded.positions.get(entered.event.id))
+        event = entered.event
+        behind = end_of(session)
+        foreign = loaded.log.events[behind - loaded.log.offset :]
+        loaded.add(StoredEvent(event, outcome.mark, outcome.raw, outcome.tie))
+        loaded.marker = Marker(loaded.marker.created_raw, outcome.raw, outcome.mark, event.id)
+        if entered.own:
+            loaded.state = merged(loaded.state, entered.own)
+        if foreign:
+            self._absorb(session, foreign)
+        self._give(loaded, job, outcome)
+        return event
+
+    def _absorb(self, session: Session, foreign: list[Event]) -> None:
+        """The shared keys that foreign events wrote; the session's own state comes whole from the log's end."""
+        for event in foreign:
+            app, user, _ = split_state(event.actions.state_delta)
+            session.app_state = merged(session.app_state, app)
+            session.user_state = merged(session.user_state, user)
+
+    def _give(self, loaded: LoadedSession, job: Job, outcome: Appended) -> None:
+        """Let the handle show the log to its end, with the state of then."""
+        session, entered = job.session, job.entered
+        delta = entered.event.actions.state_delta
+        if delta:
+            session.written_keys.update(delta)
+        if entered.event is not job.event:
+            keep_temp(session, job.event)
+        if session.log is loaded.log:
+            session.length = len(loaded.log.events) - session.start
+        else:
+            extend(session, loaded, loaded.end)
+        session.session_state = loaded.state
+        if outcome.app is not None:
+            loaded.app = outcome.app
+            session.app_state = outcome.app[1]
+        if outcome.user is not None:
+            loaded.user = outcome.user
+            session.user_state = outcome.user[1]
+        session.last_update_time = moment_of(loaded.marker.updated)
+        session.revision = loaded.revision_at(loaded.end)
+
+    def _delivered(self, loaded: LoadedSession, job: Job, known: Event, position: int | None) -> Event:
+        """An event whose id is stored already: the stored one, and the handle extends to it (services SES-19)."""
+        session, stored = job.session, job.entered.event
+        if not job.redelivery:
+            if not job.event.timestamp:
+                stored = stored.replace(timestamp=known.timestamp)
+            if stored != known:
+                raise EventConflictError(
+                    f"session {session.id!r} holds another event of id {stored.id!r}; a different event needs a new id"
+                )
+        start = end_of(session)
+        if position is None or position < start:
+            return known
+        session.written_keys.update(known.actions.state_delta)
+        keep_temp(session, job.event)
+        log = loaded.log
+        for earlier in log.events[start - log.offset : position + 1 - log.offset]:
+            app, user, own = split_state(earlier.actions.state_delta)
+            session.app_state = merged(session.app_state, app)
+            session.user_state = merged(session.user_state, user)
+            session.session_state = merged(session.session_state, own)
+        extend(session, loaded, position + 1)
+        if position + 1 == loaded.end:
+            session.session_state = loaded.state
+        session.last_update_time = max(session.last_update_time, moment_of(loaded.updated_at(position + 1)))
+        session.revision = loaded.revision_at(position + 1)
+        return known
+
+
+def follow_handle(session: Session, loaded: LoadedSession) -> None:
+    """Bring the appending handle to the log that now holds."""
+    backend = session.backend
+    if isinstance(backend, LoadedSession) and backend is not loaded:
+        follow(session, backend)
+
+
+def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> FrozenDict:
+    """``old`` with the keys of ``new`` replaced, as a map of its own."""
+    return FrozenDict({**old, **new})
+
+
+def keep_temp(session: Session, event: Event) -> None:
+    """``temp:`` keys reach the caller's live handle only (services SES-13)."""
+    for key, value in event.actions.state_delta.items():
+        if key.startswith("temp:"):
+            session.temp_state[key] = value
+
+
+def _stale(session: Session, keys: list[str], stored: str) -> StaleSessionError:
+    what = f"wrote {', '.join(map(repr, keys))} meanwhile" if keys else "appended to it meanwhile"
+    return StaleSessionError(
+        f"session {session.id!r}: another handle {what}; nothing was stored. Call refresh(session), look at the state "
+        "again and redo the change",
+        stored=stored,
+        local=session.revision,
+        keys=keys,
+    )

@@ -1,0 +1,179 @@
+"""What a layout knows: its columns, its times, and the statements of the paths that all databases share.
+
+Statements are written with ``?`` for a parameter; a database whose driver wants another mark rewrites them once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from hookwork.errors import BackendError, ValidationError
+from hookwork.records.event import Event
+from hookwork.records.frozen import FrozenDict
+from hookwork_database.documents import state_document, state_of_document
+from hookwork_database.keys import SessionKey
+from hookwork_database.loaded import StoredEvent
+
+#: More rows than any session has, for a LIMIT that does not limit.
+EVERYTHING = 2**62
+
+_OF_SESSION = "app_name = ? AND user_id = ? AND session_id = ?"
+
+
+class Layout(ABC):
+    """One table layout in one dialect.
+
+    Attributes:
+        name: for errors and the doctor.
+        tie: the column that orders events of one time.
+        payload: the columns that hold what an event says, in the order of `encode`.
+        dropped_fields: event fields the layout has no column for.
+    """
+
+    name: str
+    tie: str = "id"
+    payload: tuple[str, ...]
+    dropped_fields: frozenset[str] = frozenset()
+    #: What a SELECT needs behind it to lock its rows.
+    lock: str = ""
+    #: A statement that gives the tie of the row inserted last; None when the event id is the tie.
+    last_tie: str | None = None
+
+    def __init__(self) -> None:
+        tie, lock = self.tie, self.lock
+        order, back = f"ORDER BY timestamp, {tie}", f"ORDER BY timestamp DESC, {tie} DESC"
+        columns = f"SELECT timestamp, {tie}, id, {', '.join(self.payload)} FROM events WHERE {_OF_SESSION}"
+        behind = f"timestamp >= ? AND (timestamp > ? OR {tie} > ?)"
+        before = f"timestamp <= ? AND (timestamp < ? OR {tie} < ?)"
+        newest = (
+            "(SELECT e.id FROM events e WHERE e.app_name = s.app_name AND e.user_id = s.user_id AND e.session_id = s.id "
+            f"ORDER BY e.timestamp DESC, e.{tie} DESC LIMIT 1)"
+        )
+        #: create_time, update_time, state, app state, user state, id of the newest event.
+        self.open = (
+            f"SELECT s.create_time, s.update_time, s.state, a.state, u.state, {newest} FROM sessions s "
+            "LEFT JOIN app_states a ON a.app_name = s.app_name "
+            "LEFT JOIN user_states u ON u.app_name = s.app_name AND u.user_id = s.user_id "
+            "WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?"
+        )
+        self.row = (
+            f"SELECT create_time, update_time, state FROM sessions WHERE app_name = ? AND user_id = ? AND id = ?{lock}"
+        )
+        self.event = f"{columns} AND id = ?"
+        self.behind = f"{columns} AND {behind} {order}"
+        self.newest = f"{columns} {back} LIMIT ?"
+        self.before = f"{columns} AND {before} {back} LIMIT ?"
+        self.before_down_to = f"{columns} AND {before} AND timestamp >= ? {back}"
+        self.since = f"{columns} AND timestamp >= ? {order}"
+        self.after = f"{columns} AND timestamp > ? {order}"
+        self.first_of_invocation = (
+            f"SELECT timestamp FROM events WHERE {_OF_SESSION} AND {before} AND invocation_id = ? {order} LIMIT 1"
+        )
+        self.count = f"SELECT COUNT(*) FROM events WHERE {_OF_SESSION}"
+        self.count_from = f"{self.count} AND timestamp >= ? AND (timestamp > ? OR {tie} >= ?)"
+        self.last_of_all = f"SELECT timestamp, {tie} FROM events WHERE {_OF_SESSION} {back} LIMIT 1"
+        self.app_state = "SELECT state FROM app_states WHERE app_name = ?"
+        self.user_state = "SELECT state FROM user_states WHERE app_name = ? AND user_id = ?"
+        self.lock_app, self.lock_user = self.app_state + lock, self.user_state + lock
+        self.list_all = self._list("s.app_name = ?")
+        self.list_user = self._list("s.app_name = ? AND s.user_id = ?")
+        self.delete_events = f"DELETE FROM events WHERE {_OF_SESSION}"
+        self.delete_row = "DELETE FROM sessions WHERE app_name = ? AND user_id = ? AND id = ?"
+        self.insert_row = (
+            "INSERT INTO sessions (app_name, user_id, id, state, create_time, update_time) VALUES (?, ?, ?, ?, ?, ?)"
+        )
+        self.update_row = "UPDATE sessions SET update_time = ? WHERE app_name = ? AND user_id = ? AND id = ?"
+        self.update_state = (
+            "UPDATE sessions SET update_time = ?, state = ? WHERE app_name = ? AND user_id = ? AND id = ?"
+        )
+        self.ensure_app = self.upsert("app_states", ("app_name",), replace=False)
+        self.ensure_user = self.upsert("user_states", ("app_name", "user_id"), replace=False)
+        self.put_app = self.upsert("app_states", ("app_name",), replace=True)
+        self.put_user = self.upsert("user_states", ("app_name", "user_id"), replace=True)
+        unchanged = (
+            "WHERE app_name = ? AND user_id = ? AND id = ? AND update_time = ? AND create_time = ? AND NOT EXISTS "
+            f"(SELECT 1 FROM events WHERE {_OF_SESSION} AND timestamp = ? AND id <> ?)"
+        )
+        self.fast_row = f"UPDATE sessions SET update_time = ? {unchanged}"
+        self.fast_state = f"UPDATE sessions SET update_time = ?, state = ? {unchanged}"
+        self.delete_event = f"DELETE FROM events WHERE {_OF_SESSION} AND id = ?"
+        filled = ("app_name", "user_id", "session_id", "id", "invocation_id", "timestamp", *self.payload_columns())
+        self.insert_event = f"INSERT INTO events ({', '.join(filled)}) VALUES ({', '.join('?' * len(filled))})"
+
+    def payload_columns(self) -> tuple[str, ...]:
+        """The columns that `encode` fills; ``id``, ``invocation_id`` and the key are written apart."""
+        return tuple(column for column in self.payload if column != "invocation_id")
+
+    def upsert(self, table: str, key: tuple[str, ...], *, replace: bool) -> str:
+        """Insert a shared state row; a row that is there is replaced or left alone."""
+        columns = (*key, "state", "update_time")
+        action = "UPDATE SET state = excluded.state, update_time = excluded.update_time" if replace else "NOTHING"
+        return (
+            f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) "
+            f"ON CONFLICT ({', '.join(key)}) DO {action}"
+        )
+
+    def _list(self, where: str) -> str:
+        return (
+            "SELECT s.app_name, s.user_id, s.id, s.create_time, s.update_time, s.state, u.state, "
+            "EXISTS (SELECT 1 FROM events e WHERE e.app_name = s.app_name AND e.user_id = s.user_id "
+            "AND e.session_id = s.id) "
+            "FROM sessions s LEFT JOIN user_states u ON u.app_name = s.app_name AND u.user_id = s.user_id "
+            f"WHERE {where}"
+        )
+
+    # --- what differs -------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def encode(self, event: Event) -> tuple[Any, ...]:
+        """The payload columns of an event, as `payload_columns` names them. Raises ValidationError."""
+
+    @abstractmethod
+    def decode(self, columns: tuple[Any, ...], id: str | None = None) -> Event:
+        """The event of payload columns: of `payload` for a stored row, of `encode` otherwise (then ``id`` is None)."""
+
+    @abstractmethod
+    def time(self, micros: int) -> Any:
+        """A time as the driver takes it."""
+
+    @abstractmethod
+    def micros(self, raw: Any) -> int:
+        """A time as the driver gives it, in microseconds. Raises ValueError or TypeError for anything else."""
+
+    def encode_state(self, state: Any) -> Any:
+        """A ``state`` column."""
+        return state_document(state)
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def stored(self, row: Any, key: SessionKey) -> StoredEvent:
+        """The event of a row that starts with timestamp, tie and id.
+
+        Raises:
+            BackendError: the row cannot be read; its table and key are named (services DB-21).
+        """
+        raw, tie, id = row[0], row[1], row[2]
+        try:
+            return StoredEvent(self.decode(tuple(row[3:]), id), self.micros(raw), raw, tie)
+        except (ValidationError, ValueError, TypeError) as error:
+            raise BackendError(
+                f"table events: event {id!r} of session {key.id!r} (user {key.user_id!r}, app {key.app_name!r}) cannot "
+                f"be read: {error}",
+                code="broken_row",
+            ) from error
+
+    def session_state(self, column: Any, key: SessionKey) -> FrozenDict:
+        """The map of a ``sessions.state`` column. Raises BackendError."""
+        return state_of_document(column, f"table sessions: {key.id!r} of user {key.user_id!r}, app {key.app_name!r}")
+
+    def session_micros(self, raw: Any, key: SessionKey) -> int:
+        """A time of a session row. Raises BackendError."""
+        try:
+            return self.micros(raw)
+        except (ValueError, TypeError) as error:
+            raise BackendError(
+                f"table sessions: a time of {key.id!r} of user {key.user_id!r}, app {key.app_name!r} cannot be read: "
+                f"{error}",
+                code="broken_row",
+            ) from error

@@ -1,0 +1,1 @@
+"""SQLite: one thread writes, one reads (spec DBP-2)."""

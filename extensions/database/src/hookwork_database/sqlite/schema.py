@@ -1,0 +1,70 @@
+"""Which layout a SQLite file has, by its columns, and the tables of a new one (services DB-8, DB-10)."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from hookwork.errors import BackendError, ConfigurationError
+from hookwork_database.layouts.adk import AdkLayout, AdkSqliteLayout
+from hookwork_database.layouts.base import Layout
+
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS adk_internal_metadata ("
+    '"key" VARCHAR(128) NOT NULL, value VARCHAR(256) NOT NULL, PRIMARY KEY ("key"))',
+    "CREATE TABLE IF NOT EXISTS sessions ("
+    "app_name VARCHAR(128) NOT NULL, user_id VARCHAR(128) NOT NULL, id VARCHAR(128) NOT NULL, state TEXT NOT NULL, "
+    "create_time DATETIME NOT NULL, update_time DATETIME NOT NULL, PRIMARY KEY (app_name, user_id, id))",
+    "CREATE TABLE IF NOT EXISTS events ("
+    "id VARCHAR(128) NOT NULL, app_name VARCHAR(128) NOT NULL, user_id VARCHAR(128) NOT NULL, "
+    "session_id VARCHAR(128) NOT NULL, invocation_id VARCHAR(256) NOT NULL, timestamp DATETIME NOT NULL, "
+    "event_data TEXT, PRIMARY KEY (id, app_name, user_id, session_id), "
+    "FOREIGN KEY(app_name, user_id, session_id) REFERENCES sessions (app_name, user_id, id) ON DELETE CASCADE)",
+    "CREATE INDEX IF NOT EXISTS idx_events_app_user_session_ts_id ON events "
+    "(app_name, user_id, session_id, timestamp DESC, id DESC)",
+    "CREATE TABLE IF NOT EXISTS app_states ("
+    "app_name VARCHAR(128) NOT NULL, state TEXT NOT NULL, "
+    "update_time DATETIME DEFAULT CURRENT_TIMESTAMP NOT NULL, PRIMARY KEY (app_name))",
+    "CREATE TABLE IF NOT EXISTS user_states ("
+    "app_name VARCHAR(128) NOT NULL, user_id VARCHAR(128) NOT NULL, state TEXT NOT NULL, "
+    "update_time DATETIME DEFAULT CURRENT_TIMESTAMP NOT NULL, PRIMARY KEY (app_name, user_id))",
+    "INSERT OR IGNORE INTO adk_internal_metadata (\"key\", value) VALUES ('schema_version', '1')",
+)
+
+
+def create_tables(db: sqlite3.Connection) -> None:
+    """Create what is absent of the version 1 layout. Runs inside a transaction, so of two processes one waits."""
+    for statement in _TABLES:
+        db.execute(statement)
+
+
+def layout_of(db: sqlite3.Connection, where: str, *, create: bool) -> Layout:
+    """The layout of a database; its tables are created when there are none and that is wanted.
+
+    Raises:
+        ConfigurationError: no tables and none may be made, or tables nobody may write to.
+    """
+    columns = {row[1]: str(row[2]).upper() for row in db.execute("PRAGMA table_info(events)")}
+    if not columns:
+        if not create:
+            raise ConfigurationError(
+                f"{where} holds no sessions; call create_schema() on the service once, or make it with "
+                "create_schema=True"
+            )
+        create_tables(db)
+        return AdkLayout()
+    if "event_data" in columns:
+        return _document_layout(db, where, columns)
+    raise BackendError(f"{where}: the table events has columns {', '.join(columns)}; no known layout", code="layout")
+
+
+def _document_layout(db: sqlite3.Connection, where: str, columns: dict[str, str]) -> Layout:
+    if columns.get("timestamp") == "REAL":
+        return AdkSqliteLayout()
+    if db.execute("PRAGMA table_info(adk_internal_metadata)").fetchall():
+        row = db.execute("SELECT value FROM adk_internal_metadata WHERE \"key\" = 'schema_version'").fetchone()
+        if row is not None and row[0] != "1":
+            raise ConfigurationError(
+                f"{where} says schema version {row[0]!r}; this release reads and writes version '1'. Use a release "
+                "that knows it, or copy the sessions with the tool that wrote them"
+            )
+    return AdkLayout()

@@ -1,0 +1,190 @@
+"""The SQLite store: a writing and a reading thread over one file (spec DBP-2 … DBP-4)."""
+
+from __future__ import annotations
+
+import sqlite3
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hookwork.records.frozen import FrozenDict
+from hookwork_database.documents import state_of_document
+from hookwork_database.keys import SessionKey
+from hookwork_database.layouts.base import Layout
+from hookwork_database.plans import (
+    Appended,
+    AppendRequest,
+    Created,
+    Known,
+    Listed,
+    Outcome,
+    Snapshot,
+    Want,
+    append_fully,
+    carried_out,
+    create_session,
+    delete_session,
+    list_sessions,
+    merge_app,
+    merge_user,
+    read_session,
+)
+from hookwork_database.sqlite.connecting import Connector
+from hookwork_database.sqlite.schema import create_tables, layout_of
+from hookwork_database.sqlite.worker import Worker
+from hookwork_database.store import Done, Store
+
+#: After how many appends, or characters of events, the reading thread moves the write-ahead log into the file.
+_CHECKPOINT_APPENDS, _CHECKPOINT_SIZE = 250, 4_000_000
+
+
+class SqliteStore(Store):
+    """Sessions in one SQLite file.
+
+    Args:
+        connector: how connections are made.
+        create: whether absent tables are created at first use.
+    """
+
+    def __init__(self, connector: Connector, *, create: bool = True) -> None:
+        self._create = create
+        self._in_memory = connector.in_memory
+        where = connector.where
+        self._writer = Worker(connector.connect, where, writes=True)
+        self._reader = self._writer if connector.in_memory else Worker(connector.connect, where, writes=False)
+        # In memory both kinds of jobs share one connection, hence the writer's transactions.
+        self._own_snapshot = not connector.in_memory
+        self._where = where
+        self._layout: Layout | None = None
+        self._appends = self._size = 0
+        self._abandoned = weakref.finalize(self, _stop, self._writer, self._reader)
+
+    async def open(self) -> Layout:
+        """See `Store.open`."""
+        if self._layout is None:
+            create, where = self._create, self._where
+            self._layout = await self._writer.call(lambda db: layout_of(db, where, create=create))
+        return self._layout
+
+    async def create_schema(self) -> None:
+        """See `Store.create_schema`."""
+        await self._writer.call(create_tables)
+
+    async def create(
+        self, key: SessionKey, micros: int, app: Mapping[str, Any], user: Mapping[str, Any], own: Mapping[str, Any]
+    ) -> Created | None:
+        """See `Store.create`."""
+        layout = await self.open()
+
+        def run(db: sqlite3.Connection) -> Created | None:
+            try:
+                return carried_out(create_session(layout, key, micros, app, user, own), _execute(db))
+            except sqlite3.IntegrityError:
+                return None  # the first statement failed, so nothing was written
+
+        return await self._writer.call(run)
+
+    async def read(self, key: SessionKey, known: Known | None, want: Want) -> Snapshot | None:
+        """See `Store.read`."""
+        layout = await self.open()
+        return await self._reader.call(self._snapshot(lambda: read_session(layout, key, known, want)))
+
+    async def list(self, app_name: str, user_id: str | None) -> list[Listed]:
+        """See `Store.list`."""
+        layout = await self.open()
+        return await self._reader.call(self._snapshot(lambda: list_sessions(layout, app_name, user_id)))
+
+    async def user_state(self, app_name: str, user_id: str) -> FrozenDict:
+        """See `Store.user_state`."""
+        layout = await self.open()
+
+        def run(db: sqlite3.Connection) -> FrozenDict:
+            row = db.execute(layout.user_state, (app_name, user_id)).fetchone()
+            return state_of_document(row[0] if row else None, f"table user_states: user {user_id!r}")
+
+        return await self._reader.call(run)
+
+    async def delete(self, key: SessionKey) -> None:
+        """See `Store.delete`."""
+        layout = await self.open()
+        await self._writer.call(lambda db: carried_out(delete_session(layout, key), _execute(db)))
+
+    def append(self, request: AppendRequest, done: Done) -> None:
+        """See `Store.append`. The layout is known: the event was encoded for it."""
+        layout = self._layout
+        assert layout is not None, "append before open"
+        self._writer.submit(lambda db: append(db, layout, request), done)
+        if self._in_memory:
+            return
+        self._appends += 1
+        self._size += sum(len(column) for column in request.entered.data if isinstance(column, str | bytes))
+        if self._appends >= _CHECKPOINT_APPENDS or self._size >= _CHECKPOINT_SIZE:
+            self._appends = self._size = 0
+            self._reader.submit(_checkpoint, _ignore)
+
+    def _snapshot(self, plan: Callable[[], Any]) -> Callable[[sqlite3.Connection], Any]:
+        """A job that carries out a plan of reads in one snapshot."""
+        if not self._own_snapshot:
+            return lambda db: carried_out(plan(), _execute(db))
+
+        def run(db: sqlite3.Connection) -> Any:
+            db.execute("BEGIN")
+            try:
+                return carried_out(plan(), _execute(db))
+            finally:
+                db.execute("COMMIT")
+
+        return run
+
+    async def close(self) -> None:
+        """See `Store.close`. The last connection moves the write-ahead log into the file."""
+        await self._reader.close()
+        if self._writer is not self._reader:
+            await self._writer.close()
+        self._abandoned.detach()
+
+
+def _stop(writer: Worker, reader: Worker) -> None:
+    reader.stop()
+    writer.stop()
+
+
+def _execute(db: sqlite3.Connection) -> Callable[[str, tuple[Any, ...]], Any]:
+    return lambda sql, parameters: db.execute(sql, parameters).fetchall()
+
+
+def _checkpoint(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
+def _ignore(_: object, error: BaseException | None) -> None:
+    """A checkpoint that failed is tried again later; the log only stays longer."""
+
+
+def append(db: sqlite3.Connection, layout: Layout, request: AppendRequest) -> Outcome:
+    """Store an event, inside the caller's transaction: the fast path, and the full one when it does not apply (DBP-4).
+
+    The event goes in first: a taken id or an absent session ends that statement alone, and nothing has to be undone.
+    """
+    key, known, entered = request.key, request.known, request.entered
+    event, marker = entered.event, request.known.marker
+    raw = layout.time(request.mark)
+    try:
+        cursor = db.execute(layout.insert_event, (*key, event.id, event.invocation_id, raw, *entered.data))
+    except sqlite3.IntegrityError:
+        return carried_out(append_fully(layout, request), _execute(db))
+    tie = event.id if layout.last_tie is None else cursor.lastrowid
+    unchanged = (*key, marker.updated_raw, marker.created_raw, *key, marker.updated_raw, marker.last_id)
+    if request.state is None:
+        cursor = db.execute(layout.fast_row, (raw, *unchanged))
+    else:
+        cursor = db.execute(layout.fast_state, (raw, layout.encode_state(request.state), *unchanged))
+    if not cursor.rowcount:
+        db.execute(layout.delete_event, (*key, event.id))
+        return carried_out(append_fully(layout, request), _execute(db))
+    app = user = None
+    if entered.app:
+        app = carried_out(merge_app(layout, key, entered.app, raw), _execute(db))
+    if entered.user:
+        user = carried_out(merge_user(layout, key, entered.user, raw), _execute(db))
+    return Appended(request.mark, raw, tie, None, app, user)

@@ -1,0 +1,89 @@
+"""The SQLite store passes the session suite (services §8.1)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hookwork_database.sqlite.store as store_module
+from hookwork.records.session import Session
+from hookwork.services import SessionService
+from hookwork_database import DatabaseSessionService, sqlite_sessions
+from hookwork_database.loaded import LoadedCache
+from hookwork_testkit.suites import SessionServiceSuite
+
+
+@contextmanager
+def failing(name: str) -> Iterator[None]:
+    """Let one step of the append raise inside the writing thread."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(f"{name} failed")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store_module, name, fail)
+        yield
+
+
+class TestInMemory(SessionServiceSuite):
+    """``sqlite://``: one shared connection (services DB-20)."""
+
+    async def make_service(self) -> SessionService:
+        return sqlite_sessions(":memory:")
+
+    async def make_refusing_service(self) -> SessionService:
+        return sqlite_sessions(":memory:", foreign_appends="refuse")
+
+
+class TestFile(SessionServiceSuite):
+    """A file, with everything at its defaults."""
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.files = (tmp_path / f"{number}.db" for number in itertools.count())
+        self.paths: dict[SessionService, Path] = {}
+
+    def build(self, path: Path, **options: Any) -> DatabaseSessionService:
+        return sqlite_sessions(str(path), **options)
+
+    async def make_service(self) -> SessionService:
+        path = next(self.files)
+        service = self.build(path)
+        self.paths[service] = path
+        return service
+
+    async def make_service_again(self, service: SessionService) -> SessionService:
+        return self.build(self.paths[service])
+
+    async def make_refusing_service(self) -> SessionService:
+        return self.build(next(self.files), foreign_appends="refuse")
+
+    def append_faults(self, service: SessionService) -> Mapping[str, Callable[[], AbstractContextManager[object]]]:
+        """Before the write, after the event is in, and at the shared state (CS-27)."""
+        names = ("append", "Appended", "merge_app")
+        return {name: lambda name=name: failing(name) for name in names}  # type: ignore[misc]
+
+
+class Forgetful(DatabaseSessionService):
+    """Opens every handle as another process would: nothing is known, and nothing is shared with other handles."""
+
+    async def get_session(self, **arguments: Any) -> Session:
+        cache, self._cache = self._cache, LoadedCache(0)
+        session = await super().get_session(**arguments)
+        self._cache = cache
+        return session
+
+
+class TestProcesses(TestFile):
+    """Every handle is a process of its own: what others stored is always found by the database."""
+
+    def build(self, path: Path, **options: Any) -> DatabaseSessionService:
+        from hookwork_database.sqlite.connecting import Connector
+        from hookwork_database.sqlite.store import SqliteStore
+
+        return Forgetful(SqliteStore(Connector(str(path))), **options)
