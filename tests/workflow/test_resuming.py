@@ -79,6 +79,16 @@ async def test_cpa_4_direct_ignores_a_deeper_escalate_after_a_resume_too(kit: An
     assert await texts_after_answer(lab, "q1") == ["b", "c"]
 
 
+async def test_cpa_8_an_empty_child_in_front_does_not_hide_the_one_that_is_due_after_an_escalate(kit: Any) -> None:
+    def build() -> Agent:
+        children = [SequentialAgent(name="empty"), ask("b", "q1", escalate="before"), say("c")]
+        return LoopAgent(name="l", sub_agents=children)
+
+    lab = kit.Lab(build)
+    await lab.run("hi")
+    assert await texts_after_answer(lab, "q1") == ["b"]
+
+
 async def test_cpa_8_a_failure_of_a_resumed_child_ends_the_run(kit: Any) -> None:
     lab = kit.Lab(lambda: SequentialAgent(name="s", sub_agents=[ask("a", "q1", fail=True), say("z")]))
     await lab.run("hi")

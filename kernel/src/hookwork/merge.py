@@ -60,6 +60,8 @@ class MergePoint:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._left -= 1
         if self._closed:
+            if not task.cancelled():
+                task.exception()  # seen: it must not be reported as never retrieved
             return
         error = _error_of(task)
         if error is not None and not isinstance(error, Pause) and self._error is None:

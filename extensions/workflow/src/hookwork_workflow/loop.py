@@ -66,14 +66,19 @@ class LoopAgent(ComposedAgent):
         return range(1, self.max_iterations + 1) if self.max_iterations else count(1)
 
     async def _run_children(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
-        escalated = ctx.resuming and self._escalated_before(ctx.view)
+        escalated_before = ctx.resuming and self._escalated_before(ctx.view)
+        escalated = False
         watch = CancelWatch()
         for number in self._rounds():
             if number > 1:
                 await asyncio.sleep(0)  # a round in which nothing waits still lets others run, and be cancelled
             for child in self.sub_agents:
                 segment = f"{child.name}@{number}"
-                if ctx.ended or (escalated and ctx.view.child(segment).record is None):
+                if ctx.ended or escalated:
+                    return
+                if escalated_before and ctx.view.child(segment).record is None:
+                    if is_empty(child):
+                        continue  # without a trace it cannot be told from one that was never reached
                     return
                 watch.start()
                 activation = ctx.activate(child, segment=segment)
@@ -120,14 +125,13 @@ class LoopAgent(ComposedAgent):
         return Standing.DONE
 
     def output(self, view: View) -> Any:
-        """The output of the child that ran last (workflow AN-2)."""
+        """The output of the child that ran last; children that run nothing are passed over (workflow AN-2)."""
         output = None
-        for number in self._rounds():
-            for child in self.sub_agents:
+        children = [child for child in self.sub_agents if not is_empty(child)]
+        for number in self._rounds() if children else ():
+            for child in children:
                 segment = f"{child.name}@{number}"
                 if view.child(segment).record is None:
-                    if is_empty(child) and not is_empty(self):
-                        continue
                     return output
                 output = child_output(view, child, segment)
         return output

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from attrs import define
 
 from hookwork.node import Pause, Standing
-from hookwork_workflow.composed import CancelWatch, ComposedAgent, child_output, child_standing, ended_by_hook
+from hookwork_workflow.composed import (
+    CancelWatch,
+    ComposedAgent,
+    child_output,
+    child_standing,
+    ended_by_hook,
+    is_empty,
+)
 
 if TYPE_CHECKING:
     from hookwork.activation import View
@@ -51,8 +58,8 @@ class SequentialAgent(ComposedAgent):
         return Standing.DONE
 
     def output(self, view: View) -> Any:
-        """The last child's output (workflow AN-2)."""
-        if not self.sub_agents:
-            return None
-        child = self.sub_agents[-1]
-        return child_output(view, child, f"{child.name}@1")
+        """The last child's output; children that run nothing are passed over (workflow AN-2)."""
+        for child in reversed(self.sub_agents):
+            if not is_empty(child):
+                return child_output(view, child, f"{child.name}@1")
+        return None
