@@ -121,6 +121,7 @@ class Invocation:
     __slots__ = (
         "app_name",
         "artifacts",
+        "compaction",
         "config",
         "end_reason",
         "ended",
@@ -198,6 +199,8 @@ class Invocation:
         self.unsettled: dict[str, list[DeltaBuffer]] = {}
         #: long-running calls whose body runs now: call id → the model event that made it (core HND-5).
         self.in_flight: dict[str, tuple[Event, Any]] = {}
+        #: what the runner's compaction remembers of this run (core CMP-5).
+        self.compaction: Any = None
         self.prepared: dict[int, Any] = {}
 
     def history(self) -> HistoryIndex:
@@ -244,10 +247,21 @@ class Setup:
     """What an agent may ask for when a runner is built (`Agent.prepare`).
 
     ``tree`` is None outside a runner. ``plugins`` are the runner's plugin objects, in order. ``model_override``
-    replaces every agent's model; ``default_model`` is for agents that have none.
+    replaces every agent's model; ``default_model`` is for agents that have none. ``compaction`` is what
+    ``events_compaction`` was bound to, None when history is not compacted (core §3.5).
     """
 
-    __slots__ = ("_resolve", "default_model", "model_override", "models", "plugins", "pool", "prepared", "tree")
+    __slots__ = (
+        "_resolve",
+        "compaction",
+        "default_model",
+        "model_override",
+        "models",
+        "plugins",
+        "pool",
+        "prepared",
+        "tree",
+    )
 
     def __init__(
         self,
@@ -262,6 +276,7 @@ class Setup:
         self.plugins = plugins
         self.model_override = model_override
         self.default_model: str | None = None
+        self.compaction: Any = None
         self.pool = pool
         self.models: dict[str, Model] = {}
         self.prepared: dict[int, Any] = {}

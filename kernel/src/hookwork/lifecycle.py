@@ -395,6 +395,8 @@ class RunCore(RunControl):
         info = event.node_info
         if info is not None and info.message_as_output and event.output is not None and event.content is not None:
             event = event.replace(output=None)
+        if event.actions.compaction is not None:  # the framework's own to set (CMP-9)
+            event = event.replace(actions=event.actions.replace(compaction=None))
         buffers = inv.unsettled.pop(event.id, None) if inv.unsettled else None
         settled: Settled | None = None
         if buffers is not None or event.actions.state_delta:
@@ -516,7 +518,7 @@ class RunCore(RunControl):
         inv.unsettled.clear()
 
     async def _end(self, inv: Invocation, ctx: InvocationContext, error: BaseException | None) -> None:
-        """Seal, error hooks and ``after_run`` (RUN-22, RUN-23, HND-5)."""
+        """Seal, error hooks, ``after_run`` and compaction (RUN-22, RUN-23, HND-5, CMP-4)."""
         if self.outcome is None or (error is not None and self.outcome.kind in (COMPLETED, "paused", "ended")):
             self._conclude_error(inv, error or RuntimeError("the run ended without an outcome"))
         closed = self.outcome is not None and self.outcome.kind == "closed"
@@ -529,6 +531,20 @@ class RunCore(RunControl):
         finally:
             if inv.hooks.after_run:
                 await self._tell_after_run(inv, ctx)
+        if inv.setup.compaction is not None and not cancelled_from_outside:
+            await self._compact(inv, ctx)
+
+    async def _compact(self, inv: Invocation, ctx: InvocationContext) -> None:
+        """Compact the history of a run that did not fail; an error is for the caller, if still there (CMP-4, CMP-10)."""
+        outcome = self.outcome
+        if outcome is None or outcome.kind in ("failed", "limit"):
+            return
+        try:
+            await inv.setup.compaction.after_run(ctx, outcome)
+        except Exception:
+            if outcome.kind != "closed":
+                raise
+            logger.warning("compaction of session %s failed after the run was left", inv.session_id, exc_info=True)
 
     async def _tell_after_run(self, inv: Invocation, ctx: InvocationContext) -> None:
         """Every ``after_run``, a cancellation that comes meanwhile included; it goes on afterwards (RUN-22)."""

@@ -50,6 +50,8 @@ class Runner:
         session_policy: what a second run on one session does: ``queue``, ``reject`` or ``supersede``.
         routing: ``sticky`` (a conversation stays with the helper it was handed to) or ``root``.
         config: default RunConfig of runs.
+        events_compaction: how long histories are summarised, e.g. ``hookwork_llm.EventsCompaction(...)``; default the
+            App's, else not at all.
         settings: instead of the nearest configuration.
         plugin_close_timeout: seconds each plugin may take to close.
         tool_threads: threads for blocking tools.
@@ -73,6 +75,7 @@ class Runner:
         session_policy: str = "queue",
         routing: str = "sticky",
         config: RunConfig | None = None,
+        events_compaction: Any = None,
         settings: Settings | None = None,
         tool_threads: int = 64,
     ) -> None:
@@ -117,6 +120,10 @@ class Runner:
             pool=self._thread_pool,
         )
         self.setup.default_model = self.settings.model
+        if events_compaction is None and app is not None:
+            events_compaction = app.events_compaction
+        if events_compaction is not None:
+            self.setup.compaction = _bound(events_compaction, self.setup, self.settings)
         for agent in self.tree:
             self.setup.prepared[id(agent)] = agent.prepare(self.setup)
         self._live: set[RunCore] = set()
@@ -310,6 +317,17 @@ class Runner:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
         closing.raise_failures(self.app_name)
+
+
+def _bound(compaction: Any, setup: Setup, settings: Settings) -> Any:
+    """What compacts this runner's sessions: an object with ``after_run(ctx, outcome)`` (core §3.5)."""
+    bind = getattr(compaction, "bind", None)
+    if not callable(bind):
+        raise ConfigurationError(
+            f"events_compaction is an EventsCompaction (hookwork_llm), or has a method bind(setup, settings); got "
+            f"{compaction!r}"
+        )
+    return bind(setup, settings)
 
 
 _SERVICE_KINDS = {"sessions": "session_service", "artifacts": "artifact_service", "memory": "memory_service"}

@@ -194,6 +194,8 @@ class HistoryIndex:
     # --- building -----------------------------------------------------------------------------------------------------
 
     def _take(self, position: int, event: Event) -> None:
+        if event.actions.compaction is not None:
+            return  # its author is the user, but nobody spoke: it wakes no place and begins no invocation
         invocation = event.invocation_id
         self.invocations.setdefault(invocation, position)
         by_user = event.author == "user"
