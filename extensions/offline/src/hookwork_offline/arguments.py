@@ -49,7 +49,7 @@ def fill(
         known: arguments found earlier; kept.
         foreign: words of the other tools; a value tied to one of them is left alone.
     """
-    reading = Reading(text, option.evidence, foreign)
+    reading = Reading(text, option.evidence, foreign, option.own_words)
     parameters = option.parameters
     needed = option.required
     order = sorted(parameters, key=lambda name: name not in needed)

@@ -24,7 +24,11 @@ _PREFIX = 4  # letters from which a beginning counts as the word: "temp", "info"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Something that can be chosen: its name, what it is for, and the weight of each stem that speaks for it."""
+    """Something that can be chosen: its name, what it is for, and the weight of each stem that speaks for it.
+
+    ``named``: the stems of its name, without verbs that many tools share. ``own_words``: those and the nouns of its
+    parameters.
+    """
 
     name: str
     description: str
@@ -32,6 +36,7 @@ class Option:
     schema: Schema = field(default_factory=dict)
     result_schema: Schema = field(default_factory=dict)
     own_words: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
 
     @property
     def evidence(self) -> frozenset[str]:
@@ -87,6 +92,7 @@ def tool_option(declaration: FunctionDeclaration) -> Option:
         schema=schema,
         result_schema=as_schema(declaration.response_json_schema or declaration.response),
         own_words=frozenset(piece for piece in nouns | named if piece not in STOP_WORDS),
+        named=frozenset(named),
     )
 
 
@@ -95,7 +101,9 @@ def plain_option(name: str, description: str) -> Option:
     weights: dict[str, float] = {}
     _describe(weights, description)
     named = _name(weights, name)
-    return Option(name=name, description=description, weights=weights, own_words=frozenset(named))
+    return Option(
+        name=name, description=description, weights=weights, own_words=frozenset(named), named=frozenset(named)
+    )
 
 
 def _describe(weights: dict[str, float], description: str) -> None:

@@ -12,10 +12,10 @@ from hookwork_offline.arguments import Filled, answer, fill, finish, nothing
 from hookwork_offline.conversation import Result, Turn
 from hookwork_offline.matching import THRESHOLD, Match, Option, best, rank
 from hookwork_offline.results import can_provide, field_values, only_reads
-from hookwork_offline.schema import equal, types_of, variants
+from hookwork_offline.schema import enum_of, equal, types_of, variants
 from hookwork_offline.strings import is_free_text
 from hookwork_offline.transfer import TRANSFER, Targets, choose_target
-from hookwork_offline.words import stems, word_set, words
+from hookwork_offline.words import ORDER_VERBS, stems, word_set, words
 
 #: How many turns back an unanswered question is remembered.
 MEMORY = 6
@@ -98,7 +98,7 @@ class Planner:
         asked = self._open_question(i)
         if asked is not None and _CANCEL.match(turn.message):
             return Decision(dropped=True)
-        own = best(stems(turn.message), self.options)
+        own = self._best(turn.message, turn.message)
         target = choose_target(self.targets, turn, own, only_by_name=asked is not None)
         if target is not None and self.targets is not None:
             return Decision(calls=[Call(TRANSFER, {self.targets.parameter: target})])
@@ -119,6 +119,34 @@ class Planner:
         if not _REFERS_BACK.intersection(words(self.turns[i].message)):
             return []
         return [result for turn in reversed(self.turns[:i]) for result in turn.results]
+
+    def _best(self, text: str, message: str) -> Match | None:
+        """The tool that words speak of.
+
+        One that needs a value out of a list, of which the whole message says none, loses to one that the same words
+        fill: "the temperature in Paris" reads it and does not set its unit. A tool that was named in full stays.
+        """
+        found = best(stems(text), self.options)
+        if found is None or _is_named(found, text) or not self._lacks_choice(found.option, message):
+            return found
+        others = [option for option in self.options if option.name != found.option.name and only_reads(option)]
+        likely = {match.option.name: match for match in rank(stems(text), others)}
+        for option in sorted(others, key=lambda option: option.name not in likely):
+            filled = fill(option, text, foreign=self._foreign(option))
+            match = likely.get(option.name, Match(option, 0.0, frozenset()))
+            said = any(not is_free_text(name) for name in filled.said)
+            if not filled.missing and (said or match.score >= THRESHOLD):
+                return match
+        return found
+
+    def _lacks_choice(self, option: Option, message: str) -> bool:
+        """Whether a required parameter takes one of some values, and the message says none of them."""
+        missing = fill(option, message, foreign=self._foreign(option)).missing
+        return any(
+            enum_of(variant) is not None
+            for name in missing
+            for variant in variants(option.parameters.get(name, {}), option.schema)
+        )
 
     # --- from words to wishes ----------------------------------------------------------------------------------------
 
@@ -154,7 +182,7 @@ class Planner:
 
     def _take_clause(self, intents: list[Intent], clause: Clause, message: str) -> None:
         """Add a clause to the wishes: a new one, the last one once more, or more words for the last one."""
-        found = best(stems(clause.text), self.options)
+        found = self._best(clause.text, message)
         last = intents[-1] if intents else None
         if found is not None and (last is None or found.option.name != last.option.name):
             start = 0 if last is None else clause.start
@@ -270,6 +298,12 @@ class Planner:
         if not decision.calls:
             decision.question = next((_question(intent) for intent in intents if intent.filled.missing), None)
         return decision
+
+
+def _is_named(match: Match, text: str) -> bool:
+    """Whether a text says all of a tool's name, or the verb it begins with."""
+    verb = words(match.option.name)[:1]
+    return match.option.named <= match.stems or bool(ORDER_VERBS.intersection(verb, words(text)))
 
 
 def _question(intent: Intent) -> Question:

@@ -24,11 +24,18 @@ READ_LIMIT = 4000
 class Reading:
     """A text being read for one call. Each value is used once."""
 
-    __slots__ = ("depth", "foreign", "taken", "text", "values")
+    __slots__ = ("depth", "foreign", "own", "taken", "text", "values")
 
-    def __init__(self, text: str, evidence: frozenset[str], foreign: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        text: str,
+        evidence: frozenset[str],
+        foreign: frozenset[str] = frozenset(),
+        own: frozenset[str] = frozenset(),
+    ) -> None:
         self.text = text
-        self.values = find_values(text[:READ_LIMIT], evidence)
+        self.own = own
+        self.values = find_values(text[:READ_LIMIT], evidence, own)
         self.foreign = foreign
         self.taken: list[tuple[int, int]] = []
         self.depth = 0  # how many nested objects the reading is inside of

@@ -10,7 +10,7 @@ from hookwork.platform import now
 from hookwork_offline.reading import Reading
 from hookwork_offline.schema import Schema
 from hookwork_offline.values import Value
-from hookwork_offline.words import STOP_WORDS, stem, word_set, words
+from hookwork_offline.words import COMMON_VERBS, ORDER_VERBS, STOP_WORDS, is_infinitive, stem, stems, word_set, words
 
 Accept = Callable[[str], bool]
 
@@ -62,7 +62,7 @@ _TIMES = word_set(
 )
 _OBJECT = re.compile(
     r"(?<!\w)(in|at|for|near|of|from|to|about|on|named|called|by|with|is)\s+(?:(?:the|my|a|an|our)\s+)?"
-    r"([^\W\d_][\w'’-]*(?:\s+[^\W\d_][\w'’-]*){0,2})"
+    r"(?=([^\W\d_][\w'’-]*(?:\s+[^\W\d_][\w'’-]*){0,2}))"
 )
 _FREE_STARTS = (
     re.compile(r":\s+|(?<!\w)(?:saying|that says|says|titled)\s+", re.IGNORECASE),
@@ -196,16 +196,35 @@ def _object(reading: Reading, name: str, accept: Accept) -> str | None:
     for match in _OBJECT.finditer(reading.head):
         if (wanted and match.group(1) not in wanted) or reading.holds_value(*match.span(2)):
             continue
-        phrase = []
-        for word in match.group(2).split():
-            if word.lower() in STOP_WORDS or word.lower() in _TIMES:
-                break
-            phrase.append(word)
+        if match.group(1) == "to" and _begins_infinitive(reading, match.start(), match.group(2)):
+            continue
+        phrase = _phrase(match.group(2), reading.own)
         text = " ".join(phrase)
         if phrase and stem(phrase[0].lower()) not in reading.foreign and accept(text):
-            reading.take(match.start(2), match.start(2) + len(text))
+            reading.take(match.start(2), match.start(2) + match.group(2).index(phrase[0]) + len(text))
             return text
     return None
+
+
+def _phrase(text: str, own: frozenset[str]) -> list[str]:
+    """The words of an object up to the first that belongs to something else; a noun before it is left out."""
+    phrase: list[str] = []
+    for word in text.split():
+        lower = word.lower()
+        if stem(lower) in own:
+            if phrase:
+                break
+            continue  # "for the city paris"
+        if lower in STOP_WORDS or lower in _TIMES:
+            break
+        phrase.append(word)
+    return phrase
+
+
+def _begins_infinitive(reading: Reading, position: int, following: str) -> bool:
+    """Whether the "to" at a place belongs to a verb: by the words on both sides, or because the verb is the tool's."""
+    verb = following.split(maxsplit=1)[0]
+    return is_infinitive(reading.word_before(position), verb) or stem(verb.lower()) in reading.own
 
 
 def _free_text(reading: Reading, name: str, accept: Accept) -> str | None:
@@ -216,10 +235,22 @@ def _free_text(reading: Reading, name: str, accept: Accept) -> str | None:
     if VERBATIM.isdisjoint(words(name)[-1:]):
         for match in (match for start in _FREE_STARTS for match in start.finditer(reading.head)):
             rest = reading.text[match.end() :].strip().rstrip("?.!")
+            if match.group().strip().lower() == "to" and rest and _begins_infinitive(reading, match.start(), rest):
+                continue
             if rest and not reading.is_taken(match.end(), match.end() + 1) and accept(rest):
                 return rest
         whole = whole.rstrip("?.!")
+        if _only_asks(whole, reading.own):
+            return None
     return whole if whole and accept(whole) else None
+
+
+_ORDERS = frozenset(stem(word) for word in ORDER_VERBS | COMMON_VERBS)
+
+
+def _only_asks(text: str, own: frozenset[str]) -> bool:
+    """Whether every word of a text is one that asks for the tool ("add a task"): it holds no value then."""
+    return all(piece in own or piece in _ORDERS for piece in stems(text))
 
 
 def whole_answer(text: str, name: str, accept: Accept) -> str | None:

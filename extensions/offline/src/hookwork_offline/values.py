@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from hookwork_offline.words import STOP_WORDS, stem, word_set
+from hookwork_offline.words import ORDER_VERBS, STOP_WORDS, stem, word_set, words
 
 _SMALL = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
@@ -45,14 +45,7 @@ _AFTER_VERB = re.compile(
     r"\s+(?:a|an|the|my|me|all|this|that|these|those|for|to|it|some|every|each|our|your|up|about)\b"
 )
 _FOLLOWING = re.compile(r"\s+([^\W\d_]+)")
-_OPENERS = word_set(
-    """
-    add ask book buy calculate call cancel change check close compare compute convert count create delete describe
-    display explain fetch find flip generate get give go good hello help hi how list look make move open order please
-    plan play print put read remind remove rename reserve run save schedule search send set show start stop summarise
-    summarize switch tell thanks translate turn update use write
-    """
-)
+_OPENERS = ORDER_VERBS | word_set("good hello help hi how please thanks")
 
 
 _JSON_START = re.compile(r"[{\[]")
@@ -77,11 +70,12 @@ class Value:
     value: Any
 
 
-def find_values(text: str, evidence: frozenset[str] = frozenset()) -> list[Value]:
+def find_values(text: str, evidence: frozenset[str] = frozenset(), own: frozenset[str] = frozenset()) -> list[Value]:
     """All values of a text in order, none overlapping.
 
     ``evidence`` holds the stems by which the tool was chosen: a capitalised one at the start of a sentence is such a
-    word ("Weather in Paris"), not a name.
+    word ("Weather in Paris"), not a name. ``own`` holds those of the tool's and its parameters' names, which are no
+    values anywhere ("Buy a Report").
     """
     found: list[Value] = []
     masked = text
@@ -89,7 +83,7 @@ def find_values(text: str, evidence: frozenset[str] = frozenset()) -> list[Value
         found += [_value_of(kind, match) for match in pattern.finditer(masked)]
         masked = pattern.sub(lambda match: "\0" * len(match.group()), masked)
     found += _number_words(masked)
-    found += _names(masked, evidence)
+    found += [name for name in _names(masked, evidence) if not _is_own(name, own)]
     return sorted(found, key=lambda value: value.start)
 
 
@@ -136,7 +130,7 @@ def _number_words(masked: str) -> list[Value]:
 def _names(masked: str, evidence: frozenset[str]) -> list[Value]:
     found: list[Value] = []
     position = 0
-    shouted = masked.isupper()
+    shouted = masked.isupper() or _is_title(masked)
     while (match := _NAME.search(masked, position)) is not None:
         start, end = match.span()
         position = end
@@ -150,6 +144,16 @@ def _names(masked: str, evidence: frozenset[str]) -> list[Value]:
         position = end
         found.append(Value(start, end, "name", _without_possessive(masked, start, end)))
     return found
+
+
+def _is_title(text: str) -> bool:
+    """Whether Every Word Is Capitalised, so that capitals tell nothing."""
+    found = re.findall(r"[^\W\d_]+", text)
+    return len(found) > 3 and all(word[0].isupper() for word in found)
+
+
+def _is_own(name: Value, own: frozenset[str]) -> bool:
+    return all(stem(word) in own for word in words(name.value))
 
 
 def _without_possessive(masked: str, start: int, end: int) -> str:

@@ -37,6 +37,24 @@ DOC_WORDS = word_set(
 #: Verbs that many tools share in their names: weak evidence next to the noun they stand by.
 COMMON_VERBS = word_set("check do fetch find get list load lookup make query read run search set show")
 
+#: Verbs in the form in which a wish begins: as an order, or after "to".
+ORDER_VERBS = word_set(
+    """
+    add ask book buy calculate call cancel change check close compare compute convert count create delete describe
+    display explain fetch find flip generate get give go know learn list look make move open order pay plan play print
+    put read remind remove rename reserve run save schedule search see send set show start stop summarise summarize
+    switch tell translate turn update use write
+    """
+)
+
+#: After these "to" begins an infinitive, whatever verb follows: "I want to buy", "how to fly".
+_BEFORE_INFINITIVE = word_set(
+    """
+    able ask decide decided forget happy hate hope how intend like love need needs plan planning prefer ready remember
+    trying try want wanted wants way wish wishes
+    """
+)
+
 #: First words of tools that only look something up; others are never called on the model's own initiative.
 READING = word_set(
     "check current fetch find get list load locate look lookup query read resolve return returns search show where who"
@@ -101,6 +119,11 @@ def stems(text: str) -> list[str]:
 def name_stems(name: str) -> list[str]:
     """The stems of an identifier's words, none left out."""
     return [stem(word) for word in words(name)]
+
+
+def is_infinitive(before: str, verb: str) -> bool:
+    """Whether the "to" between two words is no preposition: ``want to buy``, not ``flight to rome``."""
+    return before.lower() in _BEFORE_INFINITIVE or verb.lower() in ORDER_VERBS
 
 
 def spoken(name: str) -> str:
