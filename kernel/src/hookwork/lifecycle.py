@@ -535,7 +535,7 @@ class RunCore(RunControl):
             await self._compact(inv, ctx)
 
     async def _compact(self, inv: Invocation, ctx: InvocationContext) -> None:
-        """Compact the history of a run that did not fail; an error is for the caller, if still there (CMP-4, CMP-10)."""
+        """Compact the history of a run that did not fail; an error is the caller's, if still there (CMP-4, CMP-10)."""
         outcome = self.outcome
         if outcome is None or outcome.kind in ("failed", "limit"):
             return
