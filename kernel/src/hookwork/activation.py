@@ -221,6 +221,7 @@ class Activation:
     """
 
     __slots__ = (
+        "_decided_by",
         "_ended",
         "_events",
         "_final",
@@ -265,6 +266,8 @@ class Activation:
         self._handed = False
         self._paused = False
         self._waits = False
+        #: whose value the newest before or after stage took (tools-plugins ARD-11).
+        self._decided_by = "default"
 
     def __aiter__(self) -> AsyncGenerator[Event, None]:
         return self._events
@@ -382,7 +385,7 @@ class Activation:
                     yield event
                 if answered:
                     self.status = COMPLETED
-                    self._finish_stage(stage)
+                    self._finish_stage(stage, self._decided_by)
                     return
             if not inv.ended:
                 ctx = self._body_context(resuming)
@@ -433,9 +436,9 @@ class Activation:
             for buffer in inv.unsettled.pop(self._final.id, ()):
                 inv.live.discard(buffer)
 
-    def _finish_stage(self, stage: Stage | None) -> None:
+    def _finish_stage(self, stage: Stage | None, source: str = "default") -> None:
         if stage is not None:
-            stage.outcome = StageOutcome(AgentOutcome(self.status, self._final, self.open_calls))
+            stage.outcome = StageOutcome(AgentOutcome(self.status, self._final, self.open_calls), source=source)
 
     def _body_context(self, resuming: bool) -> InvocationContext:
         inv = self._inv
@@ -554,7 +557,9 @@ class Activation:
             decided = await first(chain, hook, ctx, target) if chain else None
             if decided is not None:
                 content = checked(decided[0], Content, decided[1], hook)
+                self._decided_by = decided[1]
             else:
+                self._decided_by = "agent"
                 content = await first_callback(getattr(target, hook), ctx)
                 if content is not None and not isinstance(content, Content):
                     raise ConfigurationError(
