@@ -22,11 +22,21 @@ AgentBody = Callable[["InvocationContext"], AsyncIterator["Event"]]
 
 
 def as_callbacks(value: Any) -> tuple[AgentCallback, ...]:
-    """One callable, several, or None, as a tuple."""
+    """One callable, several, or None, as a tuple. Raises ConfigurationError."""
     if value is None:
         return ()
     if callable(value):
         return (value,)
+    callbacks = tuple(value) if isinstance(value, Iterable) else (value,)
+    for callback in callbacks:
+        if not callable(callback):
+            raise ConfigurationError(f"a callback is a function (ctx) or a list of such, not {callback!r}")
+    return callbacks
+
+
+def _as_agents(value: Any) -> tuple[Agent, ...]:
+    if isinstance(value, Agent) or not isinstance(value, Iterable):
+        raise ConfigurationError(f"sub_agents is a list of agents, not {type(value).__name__}; write sub_agents=[…]")
     return tuple(value)
 
 
@@ -60,7 +70,7 @@ class Agent:
 
     name: str
     description: str = ""
-    sub_agents: tuple[Agent, ...] = field(default=(), converter=tuple)
+    sub_agents: tuple[Agent, ...] = field(default=(), converter=_as_agents)
     before_agent: tuple[AgentCallback, ...] = field(default=(), converter=as_callbacks)
     after_agent: tuple[AgentCallback, ...] = field(default=(), converter=as_callbacks)
     replay_safe: bool = False
@@ -68,6 +78,10 @@ class Agent:
 
     def __attrs_post_init__(self) -> None:
         check_name(self.name, "agent")
+        if not isinstance(self.description, str):
+            raise ConfigurationError(f"agent {self.name!r}: description is text, not {self.description!r}")
+        if self._body is not None and not callable(self._body):
+            raise ConfigurationError(f"agent {self.name!r}: body is an async generator function, not {self._body!r}")
         seen: set[int] = set()
         for child in self.sub_agents:
             if not isinstance(child, Agent):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
 from hookwork.agent import Agent
-from hookwork.errors import ConfigurationError
+from hookwork.errors import ConfigurationError, PluginError
 
 if TYPE_CHECKING:
     from hookwork.invocation import RunConfig
@@ -25,6 +25,12 @@ def check_app_name(name: Any) -> None:
         )
 
 
+def _as_plugins(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise PluginError(f"plugins is a list of plugin objects and names, not {value!r}; write plugins=[…]")
+    return tuple(value)
+
+
 @define(frozen=True, eq=False)
 class App:
     """A root agent with what belongs to it. Immutable.
@@ -35,7 +41,7 @@ class App:
 
     name: str
     root: Agent
-    plugins: Sequence[Any] = field(default=(), kw_only=True, converter=tuple)
+    plugins: Sequence[Any] = field(default=(), kw_only=True, converter=_as_plugins)
     sessions: Any = field(default=None, kw_only=True)
     artifacts: Any = field(default=None, kw_only=True)
     memory: Any = field(default=None, kw_only=True)

@@ -45,9 +45,22 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def __post_init__(self) -> None:
         if self.streaming_mode not in STREAMING_MODES:
             raise ConfigurationError(f"streaming_mode is 'none' or 'sse', not {self.streaming_mode!r}")
+        if type(self.max_llm_calls) is not int:
+            raise ConfigurationError(f"max_llm_calls is a whole number, not {self.max_llm_calls!r}")
+        if self.custom_metadata is not None and not isinstance(self.custom_metadata, Mapping):
+            raise ConfigurationError(f"custom_metadata is a mapping, not {type(self.custom_metadata).__name__}")
         for key in self.custom_metadata or ():
+            if not isinstance(key, str):
+                raise ConfigurationError(f"custom_metadata keys are text, not {key!r}")
             if key.startswith(("hookwork_", "adk_")):
                 raise ConfigurationError(f"custom_metadata key {key!r} is reserved; use another prefix")
+
+
+def check_config(config: Any) -> RunConfig:
+    """``config`` if it is a RunConfig. Raises ConfigurationError."""
+    if not isinstance(config, RunConfig):
+        raise ConfigurationError(f"config is a RunConfig, e.g. RunConfig(max_llm_calls=20), not {config!r}")
+    return config
 
 
 class UsageCount(msgspec.Struct, kw_only=True):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 from hookwork.agent import Agent, AgentTree
 from hookwork.app import App, check_app_name
 from hookwork.context import EphemeralScope
-from hookwork.errors import ConfigurationError, RunPaused, RunStateError, ValidationError
-from hookwork.invocation import RunConfig, Setup
+from hookwork.errors import ConfigurationError, PluginError, RunPaused, RunStateError, ValidationError
+from hookwork.invocation import RunConfig, Setup, check_config
 from hookwork.lifecycle import RunCore
 from hookwork.platform import new_uuid
 from hookwork.plugins.dispatch import Hooks
@@ -87,6 +87,8 @@ class Runner:
         if not isinstance(root, Agent):
             raise ConfigurationError(f"a Runner needs an agent or an App, not {type(root).__name__}")
         self.settings = Settings.load() if settings is None else settings
+        if not isinstance(self.settings, Settings):
+            raise ConfigurationError(f"settings is a Settings object, e.g. Settings(model='offline'), not {settings!r}")
         self.app_name = app_name or (app.name if app is not None else root.name)
         check_app_name(self.app_name)
         self.session_policy = check_policy(session_policy)
@@ -95,9 +97,12 @@ class Runner:
         self.routing = routing
         self.auto_create_session = auto_create_session
         self.plugin_close_timeout = plugin_close_timeout
-        self.config = config or (app.config if app is not None else None) or RunConfig()
+        chosen_config = config if config is not None or app is None else app.config
+        self.config = RunConfig() if chosen_config is None else check_config(chosen_config)
         self.tree = AgentTree(root)
         chosen = plugins if plugins is not None else (app.plugins if app is not None and app.plugins else None)
+        if isinstance(chosen, str) or not isinstance(chosen, Iterable | None):
+            raise PluginError(f"plugins is a list of plugin objects and names, not {chosen!r}; write plugins=[…]")
         self.plugins = tuple(
             resolve.resolve_plugins(self.settings.plugins if chosen is None else list(chosen), self.settings)
         )
@@ -187,6 +192,17 @@ class Runner:
             raise RunStateError("the runner is closed; build a new one")
         if not isinstance(user_id, str) or not user_id.strip():
             raise ValidationError("user_id is empty; every run belongs to a user", path="user_id")
+        if session_id is not None and not isinstance(session_id, str):
+            raise ValidationError(f"session_id is text or None, not {type(session_id).__name__}", path="session_id")
+        if invocation_id is not None and (not isinstance(invocation_id, str) or not invocation_id.strip()):
+            raise ValidationError(
+                f"invocation_id is non-empty text or None, not {invocation_id!r}", path="invocation_id"
+            )
+        if isinstance(rerun, str):
+            raise ValidationError(f"rerun is a list of call ids; write rerun=[{rerun!r}]", path="rerun")
+        for name, value in (("state_delta", state_delta), ("ephemeral", ephemeral)):
+            if value is not None and not isinstance(value, Mapping):
+                raise ValidationError(f"{name} is a mapping of names to values, not {type(value).__name__}", path=name)
         content = read_message(message)
         core = RunCore(
             self,
@@ -196,7 +212,7 @@ class Runner:
             invocation_id=invocation_id,
             rerun=frozenset(rerun),
             state_delta=frozen_delta(state_delta) if state_delta else None,
-            config=config or self.config,
+            config=self.config if config is None else check_config(config),
             ephemeral=EphemeralScope(ephemeral),
             yield_user_message=yield_user_message,
         )
