@@ -18,7 +18,7 @@ class Hookwork(Adapter):
 
     name = "hookwork"
     import_code = "from hookwork import Runner\nfrom hookwork_llm import LlmAgent\nfrom hookwork_inmemory import InMemorySessionService"
-    stores = ()
+    stores = ("sqlite",)
 
     async def build(
         self,
@@ -44,7 +44,8 @@ class Hookwork(Adapter):
             tools=[add] if mode == "tools" else [],
         )
         config = RunConfig(streaming_mode="sse" if mode == "stream" else "none")
-        self.runner = Runner(agent, sessions="memory:", config=config, plugins=_no_op_plugins(plugins))
+        sessions = "memory:" if store == "memory" else f"sqlite:///{path}"
+        self.runner = Runner(agent, sessions=sessions, config=config, plugins=_no_op_plugins(plugins))
         self.count = 0
 
     async def new_session(self) -> str:

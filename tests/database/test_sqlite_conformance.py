@@ -13,8 +13,10 @@ import pytest
 import hookwork_database.sqlite.store as store_module
 from hookwork.records.session import Session
 from hookwork.services import SessionService
-from hookwork_database import DatabaseSessionService, sqlite_sessions
+from hookwork_database import DatabaseSessionService, session_service
 from hookwork_database.loaded import LoadedCache
+from hookwork_database.sqlite.connecting import Connector
+from hookwork_database.sqlite.store import SqliteStore
 from hookwork_testkit.suites import SessionServiceSuite
 
 
@@ -34,10 +36,10 @@ class TestInMemory(SessionServiceSuite):
     """``sqlite://``: one shared connection (services DB-20)."""
 
     async def make_service(self) -> SessionService:
-        return sqlite_sessions(":memory:")
+        return session_service("sqlite://")
 
     async def make_refusing_service(self) -> SessionService:
-        return sqlite_sessions(":memory:", foreign_appends="refuse")
+        return session_service("sqlite:///:memory:?foreign_appends=refuse")
 
 
 class TestFile(SessionServiceSuite):
@@ -49,7 +51,7 @@ class TestFile(SessionServiceSuite):
         self.paths: dict[SessionService, Path] = {}
 
     def build(self, path: Path, **options: Any) -> DatabaseSessionService:
-        return sqlite_sessions(str(path), **options)
+        return DatabaseSessionService(SqliteStore(Connector(str(path))), **options)
 
     async def make_service(self) -> SessionService:
         path = next(self.files)
@@ -83,7 +85,4 @@ class TestProcesses(TestFile):
     """Every handle is a process of its own: what others stored is always found by the database."""
 
     def build(self, path: Path, **options: Any) -> DatabaseSessionService:
-        from hookwork_database.sqlite.connecting import Connector
-        from hookwork_database.sqlite.store import SqliteStore
-
         return Forgetful(SqliteStore(Connector(str(path))), **options)

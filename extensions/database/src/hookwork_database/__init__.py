@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from hookwork_database.service import DatabaseSessionService
-from hookwork_database.sqlite.connecting import Connector
-from hookwork_database.sqlite.store import SqliteStore
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hookwork_database.opening import session_service
+    from hookwork_database.service import DatabaseSessionService
+
+_HOMES = {
+    "DatabaseSessionService": "hookwork_database.service",
+    "session_service": "hookwork_database.opening",
+}
+
+__all__ = ["DatabaseSessionService", "session_service"]
 
 
-def sqlite_sessions(path: str, **options: object) -> DatabaseSessionService:
-    return DatabaseSessionService(SqliteStore(Connector(path)), **options)  # type: ignore[arg-type]
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(home), name)
+    return value

@@ -23,6 +23,12 @@ _decode = msgspec.json.Decoder().decode
 NO_STATE = FrozenDict({})
 #: Keys of ``actions`` that google-adk always writes and that say nothing when empty (DBL-1).
 _NOISE = ("requested_auth_configs", "requestedAuthConfigs")
+#: How `event_document` ends when the event has no actions and no node. They say nothing, so a reader cuts them off: two
+#: fifths of the work of reading a plain event.
+_NO_ACTIONS = (
+    ',"actions":{"state_delta":{},"artifact_delta":{},"requested_auth_configs":{},"requested_tool_confirmations":{}}}'
+)
+_NO_NODE = ',"node_info":{"path":""}}'
 
 
 def event_document(event: Event) -> str:
@@ -32,10 +38,11 @@ def event_document(event: Event) -> str:
         ValidationError: JSON cannot hold a value in it.
     """
     document = dump(event, "snake")
-    actions = document["actions"]
+    actions = document.pop("actions")
     actions.setdefault("requested_auth_configs", {})
     actions.setdefault("requested_tool_confirmations", {})
     document.setdefault("node_info", {"path": ""})
+    document["actions"] = actions
     return _encode(document).decode()
 
 
@@ -49,6 +56,10 @@ def event_of_document(data: Any, *, id: str | None = None, invocation_id: str | 
     Raises:
         ValidationError: the document does not describe an event.
     """
+    if type(data) is str and data.endswith(_NO_ACTIONS):
+        data = data[: -len(_NO_ACTIONS)] + "}"
+        if data.endswith(_NO_NODE):
+            data = data[: -len(_NO_NODE)] + "}"
     event = Event() if data is None else load(Event, _sound(data))
     changes: dict[str, Any] = {}
     if id is not None and event.id != id:

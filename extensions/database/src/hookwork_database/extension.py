@@ -1,3 +1,28 @@
-"""Provider hooks of hookwork-database."""
+"""Provider hooks of hookwork-database: what the URLs of SQL databases stand for."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hookwork.plugins.markers import hookimpl
+
+if TYPE_CHECKING:
+    from hookwork.services import SessionService
+
+_SCHEMES = frozenset({"sqlite", "postgresql", "postgres", "mysql", "mariadb"})
+
+
+def _dialect(url: str) -> str:
+    """The scheme without a driver suffix, ``""`` when it is not one of ours."""
+    scheme = url.partition(":")[0].partition("+")[0].lower()
+    return scheme if scheme in _SCHEMES and ":" in url else ""
+
+
+@hookimpl
+def create_session_service(url: str, settings: dict[str, Any]) -> SessionService | None:
+    """Sessions in a database; the options are in the README."""
+    if not _dialect(url):
+        return None
+    from hookwork_database.opening import session_service
+
+    return session_service(url, settings=settings)

@@ -59,18 +59,13 @@ def _fit(loaded: LoadedSession, offset: int, events: Sequence[StoredEvent]) -> b
     behind = offset + len(events)
     if offset > end or behind < first:
         return False  # a gap between
-    for stored, position in ((events[0], offset), (events[-1], behind - 1)):
-        place = position - first
-        if 0 <= place < len(loaded.log.events) and loaded.log.events[place].id != stored.event.id:
+    known = loaded.log.events
+    for position in (offset, behind - 1, end - 1):
+        in_both = first <= position < end and offset <= position < behind
+        if in_both and known[position - first].id != events[position - offset].event.id:
             return False
-    if (
-        first <= end - 1
-        and offset <= end - 1 < behind
-        and events[end - 1 - offset].event.id != loaded.log.events[-1].id
-    ):
-        return False
-    if first == end and end and offset < end <= behind and events[end - 1 - offset].event.id != loaded.marker.last_id:
-        return False
+    if first == end and offset < end <= behind and events[end - 1 - offset].event.id != loaded.marker.last_id:
+        return False  # nothing is loaded, but the newest stored event is known
     if offset < first:
         loaded.add_in_front(list(events[: first - offset]))
     for stored in events[max(0, end - offset) :]:

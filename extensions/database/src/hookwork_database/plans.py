@@ -62,7 +62,7 @@ class Known(NamedTuple):
     first: tuple[Any, Any] | None
     last: tuple[Any, Any] | None
     offset: int
-    count: int
+    loaded: int
     events: list[Event]
     state: FrozenDict
     app: tuple[Any, FrozenDict]
@@ -71,7 +71,7 @@ class Known(NamedTuple):
     @property
     def end(self) -> int:
         """The absolute position behind the newest known event."""
-        return self.offset + self.count
+        return self.offset + self.loaded
 
     @property
     def whole(self) -> bool:
@@ -134,7 +134,7 @@ def read_session(layout: Layout, key: SessionKey, known: Known | None, want: Wan
     marker = Marker(created_raw, updated_raw, updated, last_id or "")
     app = _shared(app_column, known.app if known else None, f"table app_states: app {key.app_name!r}")
     user = _shared(user_column, known.user if known else None, f"table user_states: user {key.user_id!r}")
-    if known is not None and (known.created != created or not (known.count or known.whole or want == NOTHING)):
+    if known is not None and (known.created != created or not (known.loaded or known.whole or want == NOTHING)):
         known = None
     if known is not None and known.marker == marker:
         earlier, start = yield from _in_front(layout, key, known, [], want)
@@ -170,7 +170,7 @@ def _behind(layout: Layout, key: SessionKey, known: Known) -> Plan[list[StoredEv
     else:
         raw, tie = known.first
         counted = yield layout.count_from, (*key, raw, raw, tie)
-        expected = known.count + len(newer)
+        expected = known.loaded + len(newer)
     return newer if counted[0][0] == expected else None
 
 
@@ -230,13 +230,13 @@ def _in_front(
     """What is wanted in front of the known events, and where a window begins (None: it does not have to be told)."""
     if known.whole or known.first is None:
         return [], None
-    first, have = known.first, known.count + len(newer)
+    first, have = known.first, known.loaded + len(newer)
     if want.kind == "since":
         raw, tie = first
         rows = yield layout.before_down_to, (*key, raw, raw, tie, layout.time(want.number))
         return _reversed(layout, key, rows), None
     if want.kind in ("tail", "from"):
-        events = [*known.events[: known.count], *(stored.event for stored in newer)]
+        events = [*known.events[: known.loaded], *(stored.event for stored in newer)]
         return (yield from _closed(layout, key, want, events, first, known.offset))
     number = EVERYTHING if want.kind == "all" else max(0, want.number - have if want.kind == "last" else 0)
     return (yield from _page(layout, key, first, number)), None

@@ -18,6 +18,7 @@ from hookwork_database.loaded import StoredEvent
 #: More rows than any session has, for a LIMIT that does not limit.
 EVERYTHING = 2**62
 
+_OF_ROW = "app_name = ? AND user_id = ? AND id = ?"
 _OF_SESSION = "app_name = ? AND user_id = ? AND session_id = ?"
 
 
@@ -47,8 +48,8 @@ class Layout(ABC):
         behind = f"timestamp >= ? AND (timestamp > ? OR {tie} > ?)"
         before = f"timestamp <= ? AND (timestamp < ? OR {tie} < ?)"
         newest = (
-            "(SELECT e.id FROM events e WHERE e.app_name = s.app_name AND e.user_id = s.user_id AND e.session_id = s.id "
-            f"ORDER BY e.timestamp DESC, e.{tie} DESC LIMIT 1)"
+            "(SELECT e.id FROM events e WHERE e.app_name = s.app_name AND e.user_id = s.user_id "
+            f"AND e.session_id = s.id ORDER BY e.timestamp DESC, e.{tie} DESC LIMIT 1)"
         )
         #: create_time, update_time, state, app state, user state, id of the newest event.
         self.open = (
@@ -57,9 +58,7 @@ class Layout(ABC):
             "LEFT JOIN user_states u ON u.app_name = s.app_name AND u.user_id = s.user_id "
             "WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?"
         )
-        self.row = (
-            f"SELECT create_time, update_time, state FROM sessions WHERE app_name = ? AND user_id = ? AND id = ?{lock}"
-        )
+        self.row = f"SELECT create_time, update_time, state FROM sessions WHERE {_OF_ROW}{lock}"
         self.event = f"{columns} AND id = ?"
         self.behind = f"{columns} AND {behind} {order}"
         self.newest = f"{columns} {back} LIMIT ?"
@@ -79,20 +78,18 @@ class Layout(ABC):
         self.list_all = self._list("s.app_name = ?")
         self.list_user = self._list("s.app_name = ? AND s.user_id = ?")
         self.delete_events = f"DELETE FROM events WHERE {_OF_SESSION}"
-        self.delete_row = "DELETE FROM sessions WHERE app_name = ? AND user_id = ? AND id = ?"
+        self.delete_row = f"DELETE FROM sessions WHERE {_OF_ROW}"
         self.insert_row = (
             "INSERT INTO sessions (app_name, user_id, id, state, create_time, update_time) VALUES (?, ?, ?, ?, ?, ?)"
         )
-        self.update_row = "UPDATE sessions SET update_time = ? WHERE app_name = ? AND user_id = ? AND id = ?"
-        self.update_state = (
-            "UPDATE sessions SET update_time = ?, state = ? WHERE app_name = ? AND user_id = ? AND id = ?"
-        )
+        self.update_row = f"UPDATE sessions SET update_time = ? WHERE {_OF_ROW}"
+        self.update_state = f"UPDATE sessions SET update_time = ?, state = ? WHERE {_OF_ROW}"
         self.ensure_app = self.upsert("app_states", ("app_name",), replace=False)
         self.ensure_user = self.upsert("user_states", ("app_name", "user_id"), replace=False)
         self.put_app = self.upsert("app_states", ("app_name",), replace=True)
         self.put_user = self.upsert("user_states", ("app_name", "user_id"), replace=True)
         unchanged = (
-            "WHERE app_name = ? AND user_id = ? AND id = ? AND update_time = ? AND create_time = ? AND NOT EXISTS "
+            f"WHERE {_OF_ROW} AND update_time = ? AND create_time = ? AND NOT EXISTS "
             f"(SELECT 1 FROM events WHERE {_OF_SESSION} AND timestamp = ? AND id <> ?)"
         )
         self.fast_row = f"UPDATE sessions SET update_time = ? {unchanged}"

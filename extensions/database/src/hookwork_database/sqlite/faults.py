@@ -13,7 +13,7 @@ _MEANINGS = {
     sqlite3.SQLITE_FULL: ("disk_full", "the disk is full; free some space and append again", False),
     sqlite3.SQLITE_READONLY: (
         "read_only",
-        "the file cannot be written; look at its permissions and its folder's",
+        "the file cannot be written; look at its and its folder's permissions",
         False,
     ),
     sqlite3.SQLITE_CANTOPEN: ("cannot_open", "the file cannot be opened; look at its folder and permissions", False),

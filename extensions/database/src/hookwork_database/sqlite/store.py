@@ -166,7 +166,7 @@ def append(db: sqlite3.Connection, layout: Layout, request: AppendRequest) -> Ou
 
     The event goes in first: a taken id or an absent session ends that statement alone, and nothing has to be undone.
     """
-    key, known, entered = request.key, request.known, request.entered
+    key, entered = request.key, request.entered
     event, marker = entered.event, request.known.marker
     raw = layout.time(request.mark)
     try:

@@ -1,0 +1,76 @@
+"""From a URL or an engine to a service. Nothing is connected here (services URL-8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hookwork.errors import ConfigurationError
+from hookwork.urls import redact_url
+from hookwork_database.options import read_options, split_url, sqlite_path
+from hookwork_database.service import DatabaseSessionService
+from hookwork_database.store import Store
+
+#: Driver suffixes that block the event loop, and what to write instead (services URL-4).
+_BLOCKING = {
+    "postgresql+psycopg2": "postgresql+asyncpg",
+    "postgresql+pg8000": "postgresql+asyncpg",
+    "mysql+pymysql": "mysql+asyncmy",
+    "mysql+mysqldb": "mysql+asyncmy",
+    "mariadb+pymysql": "mariadb+asyncmy",
+    "mariadb+mysqldb": "mariadb+asyncmy",
+    "mariadb+mariadbconnector": "mariadb+asyncmy",
+}
+_SUFFIXES = {
+    "sqlite": ("", "aiosqlite", "pysqlite"),
+    "postgresql": ("", "asyncpg", "psycopg"),
+    "mysql": ("", "asyncmy", "aiomysql"),
+    "mariadb": ("", "asyncmy", "aiomysql"),
+}
+#: Options of the service; the others belong to the store.
+_OF_SERVICE = ("foreign_appends", "cache_sessions")
+
+
+def dialect_of(url: str) -> str:
+    """The dialect of a URL, ``postgres`` being ``postgresql``; a driver suffix that fits is cut off.
+
+    Raises:
+        ConfigurationError: another database, or a driver that blocks.
+    """
+    scheme, _, _ = split_url(url)
+    dialect, _, suffix = scheme.partition("+")
+    dialect = "postgresql" if dialect == "postgres" else dialect
+    if f"{dialect}+{suffix}" in _BLOCKING:
+        better = _BLOCKING[f"{dialect}+{suffix}"]
+        raise ConfigurationError(f"{redact_url(url)!r}: driver {suffix!r} blocks the event loop; write {better}://…")
+    if dialect not in _SUFFIXES or suffix not in _SUFFIXES[dialect]:
+        raise ConfigurationError(
+            f"{redact_url(url)!r}: sessions live in sqlite, postgresql, mysql or mariadb; leave the driver out"
+        )
+    return dialect
+
+
+def session_service(url: str, *, settings: Mapping[str, Any] | None = None) -> DatabaseSessionService:
+    """The session service of a database URL.
+
+    Args:
+        url: e.g. ``sqlite:///sessions.db``, ``postgresql://user:password@host/database``; its query holds options.
+        settings: options too, from ``[tool.hookwork.database]``; those of the URL win.
+
+    Raises:
+        ConfigurationError: the URL or an option is wrong.
+    """
+    dialect = dialect_of(url)
+    _, body, query = split_url(url)
+    options, _ = read_options(url, query, settings, dialect, "sessions", strict=dialect == "sqlite")
+    of_service = {name: options.pop(name) for name in _OF_SERVICE if name in options}
+    create = options.pop("create_schema", None)
+    store: Store
+    if dialect == "sqlite":
+        from hookwork_database.sqlite.connecting import Connector
+        from hookwork_database.sqlite.store import SqliteStore
+
+        store = SqliteStore(Connector(sqlite_path(url, body), **options), create=create is not False)
+    else:
+        raise ConfigurationError(f"{redact_url(url)!r}: only sqlite is built so far")
+    return DatabaseSessionService(store, **of_service)
