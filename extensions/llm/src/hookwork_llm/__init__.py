@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hookwork_llm.agent import LlmAgent
+    from hookwork_llm.compaction import EventsCompaction, LlmSummarizer, Summarizer
     from hookwork_llm.functions import FunctionTool, StreamingTool, as_tool, tool
     from hookwork_llm.instructions import inject_session_state
     from hookwork_llm.request_stages import RequestStage
 
 _HOMES = {
     "agent": ("LlmAgent",),
+    "compaction": ("EventsCompaction", "LlmSummarizer", "Summarizer"),
     "functions": ("FunctionTool", "StreamingTool", "as_tool", "tool"),
     "instructions": ("inject_session_state",),
     "request_stages": ("RequestStage",),

@@ -110,11 +110,20 @@ async def toolset_requests(flow: Flow, request: ModelRequest) -> None:
                 raise toolset_error(toolset.name, flow.prepared.agent.name, what, error) from error
 
 
+async def compaction(flow: Flow, request: ModelRequest) -> None:
+    """Tail retention, when the runner's compaction does that (CMP-5)."""
+    if flow.inv.setup.compaction is not None:
+        from hookwork_llm.compaction.stage import compact_before_request
+
+        await compact_before_request(flow, request)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "basic": basic,
     "collect_tools": collect_tools,
     "instructions": instructions,
     "identity": identity,
+    "compaction": compaction,
     "contents": contents,
     "transfer": transfer,
     "tool_requests": tool_requests,

@@ -158,6 +158,7 @@ class Flow:
             isolation_scope=ctx.isolation_scope,
             include_contents=self.agent.include_contents,
             pairs_by_id=model is not None and model.capabilities.pairs_calls_by_id,
+            compaction=self.inv.setup.compaction is not None,
             user_content=self.inv.user_content,
         )
 

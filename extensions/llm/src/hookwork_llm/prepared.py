@@ -44,7 +44,8 @@ class Prepared:
         self.stages = tuple(
             (name, fn, fn in own_functions) for name, fn in compiled if fn is not builtin_stages.nothing
         )
-        self.static = self._build_static() if not changes and self._is_static() else None
+        retains_tail = getattr(setup.compaction, "retains_tail", False)
+        self.static = self._build_static() if not changes and not retains_tail and self._is_static() else None
 
     @staticmethod
     def _resolve(agent: LlmAgent, setup: Setup) -> Model | None:

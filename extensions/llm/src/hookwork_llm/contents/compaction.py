@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from hookwork.records.content import Content
 from hookwork.records.event import Event, EventCompaction
@@ -38,11 +39,11 @@ def plan_compaction(
     is left out. Cost: O((events + records) * log(records)).
     """
     plan = CompactionPlan()
-    records = _surviving(list(_visible_records(events, positions, branch, scope)))
+    records = _surviving(list(_visible_records(events, positions, branch, scope)), events)
     if not records:
         return plan
     starts = [record.start for record in records]
-    ends = [record.end for record in records]
+    reach = list(accumulate((record.end for record in records), max))  # newest end among a record and those before it
     for position in positions:
         event = events[position]
         if event.isolation_scope != scope or event.actions.compaction is not None:
@@ -50,8 +51,11 @@ def plan_compaction(
         if not sees_branch(branch, event.branch):
             continue
         at = event.timestamp
-        for record in records[bisect_left(ends, at) : bisect_right(starts, at)]:
-            if position < record.position and (event.invocation_id, at) not in record.excluded:
+        i = bisect_right(starts, at) - 1
+        while i >= 0 and reach[i] >= at:
+            record = records[i]
+            i -= 1
+            if record.end >= at and position < record.position and (event.invocation_id, at) not in record.excluded:
                 plan.covered.add(position)
                 record.first = position if record.first < 0 else record.first
     for record in sorted(records, key=lambda record: record.position):
@@ -75,6 +79,10 @@ class _Record:
         self.summary = summary
         self.first = -1
 
+    def left_out_of(self, other: _Record) -> list[tuple[str, float]]:
+        """What this record excludes and ``other`` does not, of the span of ``other``."""
+        return [key for key in self.excluded if other.start <= key[1] <= other.end and key not in other.excluded]
+
 
 def _visible_records(events: Sequence[Event], positions: Sequence[int], branch: str, scope: str) -> Iterator[_Record]:
     for position in positions:
@@ -86,12 +94,31 @@ def _visible_records(events: Sequence[Event], positions: Sequence[int], branch: 
                 yield _Record(position, record, summary)
 
 
-def _surviving(records: list[_Record]) -> list[_Record]:
-    """The records without those that a wider one, or a later one of the same span, covers; starts and ends ascend."""
+def _surviving(records: list[_Record], events: Sequence[Event]) -> list[_Record]:
+    """The records without those that a wider one, or a later one of the same span, covers; starts ascend.
+
+    Covers: stands for all of its events. One that leaves out an event of the narrower record does not replace it, or
+    that event would come back.
+    """
     kept: list[_Record] = []
+    reaching: list[_Record] = []  # of those, the ones that do not end before the record at hand begins
+    places: dict[tuple[str, float], int] = {}
+
+    def replaces(wider: _Record, narrower: _Record) -> bool:
+        if wider.end < narrower.end:
+            return False
+        left_out = wider.left_out_of(narrower)
+        if left_out and not places:
+            for position, event in enumerate(events):
+                places.setdefault((event.invocation_id, event.timestamp), position)
+        # What came after the narrower record is none of its events, whatever its time says.
+        return all(places.get(key, -1) >= narrower.position for key in left_out)
+
     for record in sorted(records, key=lambda record: (record.start, -record.end, -record.position)):
-        if not kept or record.end > kept[-1].end:
+        reaching = [other for other in reaching if other.end >= record.start]
+        if not any(replaces(other, record) for other in reaching):
             kept.append(record)
+            reaching.append(record)
     return kept
 
 

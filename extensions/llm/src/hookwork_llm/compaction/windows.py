@@ -1,0 +1,256 @@
+"""Which events are summarised next (core CMP-4, CMP-5, CMP-6, B-13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from hookwork_llm.compaction.links import Links
+from hookwork_llm.compaction.timeline import Lane, Timeline
+
+#: A summary of one event is hardly shorter than the event.
+MIN_EVENTS = 2
+
+#: Characters that an event makes in the summarizer's transcript.
+Measure = Callable[[int], int]
+
+
+class Window(msgspec.Struct, frozen=True):
+    """Events to summarise: positions in one lane. ``seeds``: positions of summaries that the new one supersedes."""
+
+    lane: Lane
+    positions: tuple[int, ...]
+    seeds: tuple[int, ...] = ()
+
+
+# --- sliding window ---------------------------------------------------------------------------------------------------
+
+
+def sliding_window(timeline: Timeline, *, interval: int, overlap: int, fit: Fit | None = None) -> Window | None:
+    """The window of whole invocations that is due, None when none is (CMP-4).
+
+    Lanes are asked in the order of their oldest event that is in no summary. Of scopes, only those whose task is still
+    open: nobody is shown a finished one again.
+    """
+    due = [
+        (lane, fresh)
+        for lane, fresh in timeline.lanes(timeline.uncovered).items()
+        if len(_invocations(timeline, fresh)) >= interval
+    ]
+    if due and any(lane[1] for lane, _ in due):
+        speaking = {call.scope for call in timeline.session.open_delegations}
+        due = [(lane, fresh) for lane, fresh in due if not lane[1] or lane[1] in speaking]
+    if not due:
+        return None
+    links = Links(timeline)
+    for lane, fresh in due:
+        search = _Sliding(timeline, links, lane, fresh, interval=interval, overlap=overlap)
+        found = search.find()
+        if found and fit is not None:
+            found = fit.cut(found, lambda part, search=search: search.best(part))  # type: ignore[misc]
+        if found:
+            return Window(lane, tuple(found))
+    return None
+
+
+class _Sliding:
+    """The search in one lane."""
+
+    def __init__(
+        self, timeline: Timeline, links: Links, lane: Lane, fresh: Sequence[int], *, interval: int, overlap: int
+    ) -> None:
+        self.timeline = timeline
+        self.links = links
+        self.lane = lane
+        self.fresh = fresh
+        self.is_fresh = frozenset(fresh)
+        self.interval = interval
+        self.overlap = overlap
+        self.sequence = timeline.in_lane(lane, timeline.live)
+
+    def find(self) -> list[int]:
+        """The due window's positions, empty when no stretch can be summarised now."""
+        fresh = list(self.fresh)
+        while fresh:
+            invocations = _invocations(self.timeline, fresh)
+            if len(invocations) < (self.interval + 1) // 2:
+                return []
+            found = self.best(self._between(fresh[0], self._behind(fresh, invocations)), prefer_head=True)
+            if found:
+                return found
+            # Nothing in reach can be summarised; look past the oldest invocation, so that later ones do not pile up.
+            fresh = [p for p in fresh if self.timeline.events[p].invocation_id != invocations[0]]
+        return []
+
+    def _behind(self, fresh: Sequence[int], invocations: Sequence[str]) -> int:
+        """The first position behind the window: where the invocation after the interval-th begins."""
+        events = self.timeline.events
+        if len(invocations) > self.interval:
+            return next(p for p in fresh if events[p].invocation_id == invocations[self.interval])
+        return len(events)
+
+    def _between(self, first: int, behind: int) -> list[int]:
+        """The lane's events from ``overlap`` invocations in front of the one at ``first`` up to ``behind``."""
+        begin = self._overlap_begin(first, self.sequence)
+        return [p for p in self.sequence if begin <= p < behind]
+
+    def _overlap_begin(self, first: int, sequence: Sequence[int]) -> int:
+        events = self.timeline.events
+        this = events[first].invocation_id
+        begins: dict[str, int] = {}
+        for position in sequence:
+            if position < first:
+                begins.setdefault(events[position].invocation_id, position)
+        begins.pop(this, None)
+        if not self.overlap or not begins:
+            return first
+        return list(begins.values())[-self.overlap :][0]
+
+    def best(self, sequence: Sequence[int], *, prefer_head: bool = False) -> list[int]:
+        """The longest stretch worth a summary, or the one at the head if it is wanted and worth one."""
+        runs = self.links.runs(self.lane, sequence)
+        worth = [run for run in runs if self._is_worth(sequence[run[0] : run[1]])]
+        if not worth:
+            return []
+        if prefer_head and worth[0][0] == 0:
+            return list(sequence[: worth[0][1]])
+        begin, end = max(worth, key=lambda run: self._count(sequence[run[0] : run[1]]))
+        return self._trimmed(sequence[begin:end])
+
+    def _trimmed(self, stretch: Sequence[int]) -> list[int]:
+        """A stretch behind something blocked, without what lies further back than its own overlap."""
+        first = next(p for p in stretch if p in self.is_fresh)
+        begin = self._overlap_begin(first, stretch)
+        kept = [p for p in stretch if p >= begin]
+        if len(kept) == len(stretch):
+            return kept
+        runs = [run for run in self.links.runs(self.lane, kept) if self._is_worth(kept[run[0] : run[1]])]
+        if not runs:
+            return list(stretch)
+        low, high = max(runs, key=lambda run: self._count(kept[run[0] : run[1]]))
+        return kept[low:high]
+
+    def _count(self, stretch: Iterable[int]) -> int:
+        return sum(1 for position in stretch if position in self.is_fresh)
+
+    def _is_worth(self, stretch: Sequence[int]) -> bool:
+        """Whether a stretch is worth a summary: a few events, and not just the beginning of what still grows (B-13)."""
+        fresh = [position for position in stretch if position in self.is_fresh]
+        if len(fresh) < MIN_EVENTS:
+            return False
+        grows = bool(self.sequence) and stretch[-1] == self.sequence[-1]
+        return not grows or len(_invocations(self.timeline, fresh)) >= (self.interval + 1) // 2
+
+
+def _invocations(timeline: Timeline, positions: Iterable[int]) -> list[str]:
+    """Invocation ids in the order of their first event."""
+    events = timeline.events
+    return list(dict.fromkeys(events[position].invocation_id for position in positions))
+
+
+# --- tail retention ---------------------------------------------------------------------------------------------------
+
+
+def tail_window(
+    timeline: Timeline,
+    *,
+    visible: Callable[[Lane], bool],
+    retention: int,
+    question: int | None,
+    measure: Measure,
+    fit: Fit | None = None,
+) -> Window | None:
+    """Everything that is in no summary but the newest events and the question being answered (CMP-5).
+
+    Args:
+        visible: whether the agent is shown a lane.
+        retention: newest visible events that stay.
+        question: position of the invocation's first event, which stays too.
+        measure: characters of an event; among several lanes the one with most to summarise is taken.
+    """
+    events = timeline.events
+    shown = [p for p in timeline.live if events[p].actions.compaction is None and visible(timeline.lane(p))]
+    kept = set(shown[-retention:])
+    if question is not None:
+        kept.add(question)
+    within = frozenset(shown)
+    lanes = timeline.lanes(p for p in timeline.uncovered if p in within and p not in kept)
+    links = Links(timeline) if lanes else None
+    best: Window | None = None
+    most = 0
+    for lane, sequence in lanes.items():
+        assert links is not None
+        found = _longest(links, lane, sequence, prefer_head=True)
+        seeds = seeds_of(timeline, lane, found)
+        if found and fit is not None:
+            found = fit.cut(found, lambda part, lane=lane: _longest(links, lane, part), beside=sum(map(measure, seeds)))  # type: ignore[misc]
+        size = sum(map(measure, found))
+        if size > most:
+            best, most = Window(lane, tuple(found), tuple(seeds_of(timeline, lane, found))), size
+    return best
+
+
+def _longest(links: Links, lane: Lane, sequence: Sequence[int], *, prefer_head: bool = False) -> list[int]:
+    runs = links.runs(lane, sequence)
+    if not runs:
+        return []
+    begin, end = runs[0]
+    if not prefer_head or begin or end < MIN_EVENTS:
+        begin, end = max(runs, key=lambda run: run[1] - run[0])
+    return list(sequence[begin:end])
+
+
+def seeds_of(timeline: Timeline, lane: Lane, window: Sequence[int]) -> list[int]:
+    """Positions of the lane's summaries that a summary of ``window`` carries on.
+
+    These are the ones that begin no later than the window ends and that no wider one has superseded.
+    """
+    events = timeline.events
+    if not window:
+        return []
+    end = max(events[position].timestamp for position in window)
+    spans: list[tuple[float, float, int]] = []
+    for position in timeline.records:
+        compaction = events[position].actions.compaction
+        assert compaction is not None
+        if (events[position].branch, events[position].isolation_scope) == lane and compaction.start_timestamp <= end:
+            spans.append((compaction.start_timestamp, -compaction.end_timestamp, -position))
+    kept: list[int] = []
+    reach = float("-inf")
+    for _, negative_end, negative_position in sorted(spans):
+        if -negative_end > reach:
+            reach = -negative_end
+            kept.append(-negative_position)
+    return kept
+
+
+# --- what a summarizer can take ---------------------------------------------------------------------------------------
+
+
+class Fit:
+    """Cuts windows to what a summarizer can take in one go: otherwise one long window would fail for ever."""
+
+    def __init__(self, limit: int, measure: Measure) -> None:
+        self.limit = limit
+        self.measure = measure
+
+    def cut(
+        self, window: Sequence[int], best: Callable[[Sequence[int]], Sequence[int]], *, beside: int = 0
+    ) -> list[int]:
+        """The longest beginning of the window that fits and parts nothing; empty when there is none.
+
+        ``best`` picks what can be summarised of a part; ``beside``: characters that come on top.
+        """
+        rest = self.limit - beside
+        found = list(window)
+        while found:
+            size = 0
+            for i, position in enumerate(found):
+                size += self.measure(position)
+                if size > rest:
+                    found = list(best(found[:i]))
+                    break
+            else:
+                break
+        return found
