@@ -132,14 +132,14 @@ def test_ext_2_plugins_and_agents_are_imported_only_when_named(fake_site: Any) -
 
 def test_pgy_16_a_plugin_name_of_two_distributions_is_an_error_when_it_is_used(fake_site: Any) -> None:
     for name in ("aaa", "bbb"):
-        fake_site.install(name, {"hookwork.plugins": {"audit": f"fake_{name}:x"}}, {f"fake_{name}": "x = 1"})
+        fake_site.install(name, {"hookwork.plugins": {"twice": f"fake_{name}:x"}}, {f"fake_{name}": "x = 1"})
     done = fake_site.python(
         """
         from hookwork.plugins.discovery import plugin_entry_points
-        plugin_entry_points()["audit"].load()
+        plugin_entry_points()["twice"].load()
         """
     )
-    assert "'audit' of group 'hookwork.plugins' is claimed by aaa and by bbb; uninstall all but one" in done.stderr
+    assert "'twice' of group 'hookwork.plugins' is claimed by aaa and by bbb; uninstall all but one" in done.stderr
 
 
 def test_a_distribution_nearer_the_front_of_the_path_hides_a_later_one(
