@@ -96,7 +96,7 @@ class Settings:
         """The nearest configuration, overridden by the environment.
 
         Args:
-            start: folder from which to look upwards, whatever HOOKWORK_CONFIG says; None: the working directory.
+            start: folder from which to look upwards, even where HOOKWORK_CONFIG is ``none``; None: the working directory.
             environ: variables; None: those of the process.
             config: read this file and look for no other; ``"none"``: read no file.
 
@@ -106,8 +106,10 @@ class Settings:
         """
         if environ is None:
             environ = {} if _isolated.get() else os.environ
-        if config is None and start is None:
+        if config is None:
             config = environ.get(CONFIG_VARIABLE) or None
+            if config == "none" and start is not None:  # a caller that names a folder wants it read (EXT-7)
+                config = None
         path: str | None = None
         if config is None:
             if start is not None or not _isolated.get():
