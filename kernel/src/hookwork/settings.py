@@ -104,11 +104,12 @@ class Settings:
             ConfigurationError: two configurations in one folder, a file that cannot be read, an unknown key, a value
                 of a wrong type.
         """
+        given = environ is not None
         if environ is None:
             environ = {} if _isolated.get() else os.environ
         if config is None:
             config = environ.get(CONFIG_VARIABLE) or None
-            if config == "none" and start is not None:  # a caller that names a folder wants it read (EXT-7)
+            if config == "none" and start is not None and not given:  # who names a folder wants it read (EXT-7)
                 config = None
         path: str | None = None
         if config is None:

@@ -22,10 +22,13 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "EventsCompaction",
     "FunctionTool",
     "LlmAgent",
+    "LlmSummarizer",
     "RequestStage",
     "StreamingTool",
+    "Summarizer",
     "as_tool",
     "inject_session_state",
     "tool",
