@@ -19,7 +19,7 @@ from hookwork.platform import new_uuid, timestamp
 from hookwork.plugins.dispatch import first, notify
 from hookwork.policy import locks_of
 from hookwork.records.content import Content, FunctionResponse, Part, user_content
-from hookwork.records.event import NO_ACTIONS, Event, EventActions, NodeInfo
+from hookwork.records.event import NO_ACTIONS, Event, EventActions, NodeInfo, is_human_input
 from hookwork.records.session import Session
 from hookwork.run import RunOutcome, check_message
 from hookwork.stages import Stage, StageOutcome, stage_stream
@@ -196,10 +196,12 @@ class RunCore(RunControl):
         self.entry = entry
         self.invocation_id = inv.invocation_id = entry.invocation_id
         inv.known = entry.known
+        inv.user_messages = 0 if self.message is None else 1
         if entry.known:
-            events = inv.session.live_events
-            inv.user_messages = 1 + sum(
-                1 for event in events if event.author == "user" and event.invocation_id == entry.invocation_id
+            inv.user_messages += sum(
+                1
+                for event in inv.session.live_events
+                if event.content is not None and event.invocation_id == entry.invocation_id and is_human_input(event)
             )
 
     def _decide(self, session: Session, message: Content | None, given_id: str | None) -> Entry:
