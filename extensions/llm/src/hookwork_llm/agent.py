@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hookwork.invocation import Setup
     from hookwork.records.event import Event
     from hookwork.records.request import GenerateContentConfig
+    from hookwork_llm.request_stages import RequestStage
 
 Callback = Callable[..., Any]
 
@@ -28,6 +29,10 @@ def _as_tools(values: Iterable[Any]) -> tuple[Tool | Toolset, ...]:
     from hookwork_llm.functions import as_tool
 
     return tuple(value if isinstance(value, Tool | Toolset) else as_tool(value) for value in values)
+
+
+def _as_stages(values: Iterable[RequestStage]) -> tuple[RequestStage, ...]:
+    return tuple(values)
 
 
 @define(eq=False, kw_only=True, frozen=True)
@@ -71,7 +76,7 @@ class LlmAgent(Agent):
     before_tool: tuple[Callback, ...] = field(default=(), converter=as_callbacks)
     after_tool: tuple[Callback, ...] = field(default=(), converter=as_callbacks)
     on_tool_error: tuple[Callback, ...] = field(default=(), converter=as_callbacks)
-    request_stages: tuple[Any, ...] = field(default=(), converter=tuple)
+    request_stages: tuple[RequestStage, ...] = field(default=(), converter=_as_stages)
 
     def __attrs_post_init__(self) -> None:
         Agent.__attrs_post_init__(self)

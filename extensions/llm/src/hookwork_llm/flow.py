@@ -24,6 +24,7 @@ from hookwork_llm.builtin_stages import toolset_error
 from hookwork_llm.contents import build_contents
 from hookwork_llm.model_stage import EMPTY_RESPONSE, ModelStage
 from hookwork_llm.prepared import Prepared
+from hookwork_llm.standing import hand_over_is_due
 
 if TYPE_CHECKING:
     from hookwork.context import InvocationContext
@@ -46,6 +47,8 @@ async def run_flow(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Ev
         async with aclosing(resume_batch(flow)) as events:
             async for event in events:
                 yield event
+        if hand_over_is_due(ctx.view):
+            return  # it waited for calls of its batch: no further model call, the kernel takes it (ACT-18)
     while not flow.over and not ctx.ended:
         stage = await flow.begin_step()
         if stage is None:

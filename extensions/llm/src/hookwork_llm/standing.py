@@ -100,6 +100,12 @@ def _sort_gated(pending: Pending, call: Call, request: Call | None) -> None:
         pending.answered.append((request, call, read_confirmation(answer.payload, call_id=request.id)))
 
 
+def hand_over_is_due(view: View) -> bool:
+    """Whether a transfer was decided and no message to this agent came since (ACT-18)."""
+    record = view.record
+    return record is not None and record.handover > record.own_message
+
+
 def standing(view: View) -> Standing:
     """First match of ACT-21; pure."""
     record = view.record
@@ -111,7 +117,7 @@ def standing(view: View) -> Standing:
     if pending.on_child:
         return Standing.WAITING
     own_open = [call for call in view.calls if call.is_open]
-    if record.handover > record.own_message and not pending.waiting and not own_open:
+    if hand_over_is_due(view) and not pending.waiting and not own_open:
         return Standing.HANDED
     if view.news:
         return Standing.PENDING
