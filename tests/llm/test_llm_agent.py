@@ -1,0 +1,155 @@
+"""What an LlmAgent checks, and what it resolves (core §2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hookwork.agent import Agent
+from hookwork.errors import ConfigurationError, DuplicateToolError, InvalidToolError, UnknownModelError
+from hookwork.tool import RESERVED_TOOL_NAMES, Tool, Toolset
+from hookwork_llm import FunctionTool, LlmAgent, tool
+from hookwork_testkit import ScriptedModel, call
+
+
+class Named(Tool):
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Empty(Toolset):
+    name = "empty"
+
+    async def tools(self, ctx: Any) -> list[Tool]:
+        return []
+
+
+def look(city: str) -> str:
+    """Look at a city."""
+    return city
+
+
+@pytest.mark.parametrize("name", ["", "user", "two words", "a-b", "1st", "a/b"])
+def test_agt_1_names_are_identifiers_and_not_user(name: str) -> None:
+    with pytest.raises(ConfigurationError):
+        LlmAgent(name=name)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("include_contents", "some", "'default' or 'none'"),
+        ("model", 7, "a Model or a name"),
+        ("output_key", "", "output_key"),
+    ],
+)
+def test_bad_fields_are_named(field: str, value: Any, text: str) -> None:
+    fields: dict[str, Any] = {field: value}
+    with pytest.raises(ConfigurationError, match=text) as raised:
+        LlmAgent(name="a", **fields)
+    assert "'a'" in str(raised.value)
+
+
+def test_fn_6_functions_methods_tools_and_toolsets_may_stand_in_tools() -> None:
+    class Desk:
+        def ask(self, question: str) -> str:
+            """Ask."""
+            return question
+
+    toolset = Empty()
+    agent = LlmAgent(name="a", tools=[look, Desk().ask, Named("n"), toolset])
+    assert [one.name for one in agent.function_tools] == ["look", "ask", "n"]
+    assert isinstance(agent.function_tools[0], FunctionTool)
+    assert agent.toolsets == (toolset,)
+
+
+def test_what_is_no_tool_is_refused() -> None:
+    with pytest.raises(InvalidToolError):
+        LlmAgent(name="a", tools=["look"])
+
+
+def test_tl_12_two_tools_of_one_name_are_found_at_construction() -> None:
+    with pytest.raises(DuplicateToolError, match="'look'") as raised:
+        LlmAgent(name="a", tools=[look, tool(name="look")(lambda: 1)])
+    assert "'a'" in str(raised.value)
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED_TOOL_NAMES))
+def test_tl_13_reserved_names_are_refused(name: str) -> None:
+    with pytest.raises(DuplicateToolError, match="reserved"):
+        LlmAgent(name="a", tools=[Named(name)])
+
+
+def test_inv_4_fields_cannot_be_changed_and_clone_gives_another_agent() -> None:
+    agent = LlmAgent(name="a", instruction="one")
+    with pytest.raises(AttributeError):
+        agent.name = "b"  # type: ignore[misc]
+    other = agent.clone(name="b")
+    assert (other.name, other.instruction, agent.name) == ("b", "one", "a")
+    assert isinstance(other, LlmAgent)
+
+
+def test_one_callback_or_a_list_of_them() -> None:
+    def first(ctx: Any, request: Any) -> None:
+        return None
+
+    assert LlmAgent(name="a", before_model=first).before_model == (first,)
+    assert LlmAgent(name="a", before_model=[first, first]).before_model == (first, first)
+
+
+def test_ext_5_a_model_name_is_resolved_when_the_runner_is_built(runner_factory: Any) -> None:
+    agent = LlmAgent(name="a", model="no-such-model-anywhere")  # not at construction
+    with pytest.raises(UnknownModelError, match="no-such-model-anywhere"):
+        runner_factory(agent)
+
+
+async def test_the_runners_model_replaces_every_agents_model(runner_factory: Any, play: Any) -> None:
+    model = ScriptedModel([call("transfer_to_agent", agent_name="b"), "done"])
+    root = LlmAgent(name="a", model=ScriptedModel(), sub_agents=[LlmAgent(name="b")])
+    async with runner_factory(root, model=model) as runner:
+        turn = await play(runner)
+    assert turn.scene[-1] == "b: done"
+    assert model.calls == 2
+
+
+async def test_agt_5_an_agent_outside_the_tree_runs_under_a_body(runner_factory: Any, play: Any) -> None:
+    """No parent map for it: its targets are its own sub-agents only."""
+    inner = LlmAgent(name="inner", model=ScriptedModel(["inside"]))
+
+    async def body(ctx: Any) -> Any:
+        activation = ctx.activate(inner)
+        async for event in activation:
+            yield event
+
+    async with runner_factory(Agent(name="outer", body=body)) as runner:
+        turn = await play(runner)
+    assert turn.scene[0] == "inner: inside"
+    assert turn.events[0].path == "outer@1/inner@1"
+
+
+async def test_core_2_1_the_prompt_follows_include_contents(runner_factory: Any, play: Any) -> None:
+    model = ScriptedModel(["one", "two"])
+    async with runner_factory(LlmAgent(name="a", model=model, include_contents="none")) as runner:
+        await play(runner, "first")
+        await play(runner, "second")
+    assert [[content.text for content in prompt] for prompt in model.prompts] == [["first"], ["second"]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "sticky"), [({}, True), ({"disallow_transfer_to_parent": True}, False)], ids=["default", "returns"]
+)
+def test_act_5_what_the_kernel_asks(fields: dict[str, Any], sticky: bool) -> None:
+    agent = LlmAgent(name="a", **fields)
+    assert (agent.conversational, agent.sticky, agent.delegate) == (True, sticky, False)
+    agent.check_root()
+
+
+def test_the_public_names_are_lazy_and_listed() -> None:
+    import hookwork_llm
+
+    assert set(hookwork_llm.__all__) <= set(dir(hookwork_llm))
+    for name in hookwork_llm.__all__:
+        assert getattr(hookwork_llm, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        hookwork_llm.Nothing  # noqa: B018
