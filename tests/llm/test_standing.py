@@ -247,7 +247,7 @@ def asking(name: str, log: list[str]) -> Agent:
     return Agent(name=name, body=body)
 
 
-def _ask(name: str) -> Any:
+def _ask(name: str) -> Content:
     return Content(role="model", parts=[call("adk_request_input", f"{name}-q", message="?")])
 
 
@@ -274,7 +274,7 @@ async def test_s6_a_tool_whose_child_waits_is_run_again_only_when_it_can_go_on(r
     agent = LlmAgent(name="a", model=model, tools=[one, two], before_agent=lambda ctx: paused_hooks.append("entered"))
 
     def reply(call_id: str) -> Any:
-            response = FunctionResponse(id=call_id, name="adk_request_input", response={"v": call_id})
+        response = FunctionResponse(id=call_id, name="adk_request_input", response={"v": call_id})
         return Content(role="user", parts=[Part(function_response=response)])
 
     async with runner_factory(agent) as runner:
