@@ -120,6 +120,16 @@ async def test_cpa_7_a_chat_leaf_hears_it_beside_an_older_custom_one(kit: Any) -
     assert sorted(turn.waits_for) == ["q1", "w1"]
 
 
+async def test_cpa_7_a_message_that_a_crash_kept_from_the_leaf_is_heard_with_the_next(kit: Any) -> None:
+    lab = kit.Lab(lambda: approval_sequence(kit, [], []))
+    await lab.run("hi")
+    lab.service.crash_after = lab.service.stored + 1
+    assert isinstance((await lab.run("wait")).error, kit.Crash)
+    lab.service.revive()
+    assert (await lab.run("wait")).outcome.kind == "paused"
+    assert (await lab.lines())[4:] == ["U seq@1/plan@1 'wait'", "U seq@1/plan@1 'wait'", "seq@1/plan@1 'noted' ✓"]
+
+
 async def test_ans_7_a_message_is_held_when_no_chat_agent_waits(kit: Any) -> None:
     lab = kit.Lab(custom_sequence)
     await lab.run("hi")

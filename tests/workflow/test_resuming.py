@@ -182,7 +182,8 @@ async def test_act_23_children_that_leave_no_trace_hold_nothing_up(kit: Any) -> 
         raise (await lab.run(invocation_id=await lab.first_invocation())).error
 
 
-async def test_act_12_a_bare_pause_pauses_all_parents_and_can_be_continued_by_id(kit: Any) -> None:
+@pytest.mark.parametrize("kind", [SequentialAgent, ParallelAgent, LoopAgent])
+async def test_act_12_a_bare_pause_pauses_all_parents_and_can_be_continued_by_id(kit: Any, kind: Any) -> None:
     ready: list[bool] = []
 
     def build() -> Agent:
@@ -193,8 +194,9 @@ async def test_act_12_a_bare_pause_pauses_all_parents_and_can_be_continued_by_id
                 raise Pause
             yield Event(content=text_content("now"))
 
-        child = Agent(name="a", body=body)
-        return SequentialAgent(name="s", sub_agents=[ParallelAgent(name="p", sub_agents=[child]), say("z")])
+        rounds = {"max_iterations": 1} if kind is LoopAgent else {}
+        inner = kind(name="p", sub_agents=[Agent(name="a", body=body)], **rounds)
+        return SequentialAgent(name="s", sub_agents=[inner, say("z")])
 
     lab = kit.Lab(build)
     first = await lab.run("hi")
@@ -275,3 +277,80 @@ async def test_act_6_resuming_many_children_is_linear(kit: Any) -> None:
         few, many = await questions(50, monkeypatch), await questions(100, monkeypatch)
     assert few > 50
     assert many <= 2.5 * few
+
+
+@pytest.mark.parametrize("kind", [SequentialAgent, ParallelAgent, LoopAgent])
+async def test_act_14_an_agent_that_its_before_hook_answered_for_is_done(kit: Any, kind: Any) -> None:
+    met: list[str] = []
+
+    def build() -> Agent:
+        def instead(ctx: Any) -> Any:
+            met.append(ctx.agent_name)
+            return text_content("instead")
+
+        inner = kind(name="inner", sub_agents=[say("never")], before_agent=instead)
+        return SequentialAgent(name="s", sub_agents=[inner, ask("a", "q1"), say("z")])
+
+    lab = kit.Lab(build)
+    await lab.run("hi")
+    assert await texts_after_answer(lab, "q1") == ["a", "z"]
+    assert met == ["inner"]
+
+
+class Answers(Plugin):
+    """Answers one run in the agents' place."""
+
+    name = "answers"
+
+    async def before_run(self, ctx: Any) -> Content:
+        return text_content("busy")
+
+
+@pytest.mark.parametrize("kind", [SequentialAgent, ParallelAgent, LoopAgent])
+async def test_run_18_an_answer_that_before_run_kept_from_being_used_is_used_with_the_next(kit: Any, kind: Any) -> None:
+    def build() -> Agent:
+        par = ParallelAgent(name="p", sub_agents=[ask("a", "q1"), ask("b", "q2")])
+        rounds = {"max_iterations": 1} if kind is LoopAgent else {}
+        return kind(name="root", sub_agents=[par], **rounds)
+
+    lab = kit.Lab(build)
+    await lab.run("hi")
+    busy = await lab.run(await lab.answer({"q1": ANSWER}), plugins=[Answers()])
+    assert [event.text for event in busy.events] == ["busy"]
+    assert sorted(await texts_after_answer(lab, "q2")) == ["a", "b"]
+
+
+async def test_cpa_7_a_message_that_before_run_answered_leaves_the_run_waiting(kit: Any) -> None:
+    def build() -> Agent:
+        wait = kit.body_of([], "wait", None, long_running=True)
+        return SequentialAgent(name="s", sub_agents=[kit.llm("a", call("wait", id="w1"), "heard", tools=[wait])])
+
+    lab = kit.Lab(build)
+    await lab.run("hi")
+    await lab.run("hello?", plugins=[Answers()])
+    turn = await lab.run("still there?")
+    assert (await lab.lines())[-2:] == ["U s@1/a@1 'still there?'", "s@1/a@1 'heard' ✓"]
+    assert turn.waits_for == ["w1"]
+
+
+async def test_act_17_the_end_of_a_chain_of_hand_overs_stands_for_the_child(kit: Any) -> None:
+    def build() -> Agent:
+        async def body(ctx: Any) -> Any:
+            if not ctx.view.events:
+                yield Event(content=text_content("helped"), output={"help": 1})
+
+        def handing(name: str, target: Agent) -> Agent:
+            step = call("transfer_to_agent", id=f"{name}1", agent_name=target.name)
+            return kit.llm(name, step, sub_agents=[target])
+
+        first = handing("a", SequentialAgent(name="empty"))
+        second = handing("b", Agent(name="helper", body=body))
+        return SequentialAgent(name="s", sub_agents=[first, second])
+
+    lab = kit.Lab(build)
+    turn = await lab.run("hi")
+    assert turn.outcome.output == {"help": 1}
+    assert (await lab.lines())[-1] == "s@1/b@1/helper@1 'helped'"
+    assert (await lab.events())[-1].output == {"help": 1}
+    with pytest.raises(NothingToResume):
+        raise (await lab.run(invocation_id=await lab.first_invocation())).error

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hookwork import Agent, Event, EventActions, ToolContext, text_content
+from hookwork import Agent, Event, EventActions, Plugin, ToolContext, text_content
 from hookwork_llm import tool
 from hookwork_testkit import call
 from hookwork_workflow import LoopAgent, ParallelAgent, SequentialAgent
@@ -256,7 +256,17 @@ async def test_agt_18_after_end_invocation_no_child_is_started(kit: Any, kind: s
         "loop": lambda: LoopAgent(name="r", sub_agents=[speaker("a", then=end), speaker("b")]),
         "parallel": lambda: ParallelAgent(name="r", sub_agents=[Agent(name="a", body=silent_end), speaker("b")]),
     }[kind]
-    turn = await kit.Lab(lambda: SequentialAgent(name="top", sub_agents=[tree(), speaker("z")])).run("hi")
+    met: list[str] = []
+
+    class Met(Plugin):
+        name = "met"
+
+        async def before_agent(self, ctx: Any, agent: Agent) -> None:
+            met.append(agent.name)
+
+    root = SequentialAgent(name="top", sub_agents=[tree(), speaker("z")])
+    turn = await kit.Lab(lambda: root).run("hi", plugins=[Met()])
+    assert met == ["top", "r", "a"]
     assert [event.text for event in turn.events] == ([] if kind == "parallel" else ["a"])
     assert (turn.outcome.kind, turn.outcome.reason) == ("ended", "enough")
 

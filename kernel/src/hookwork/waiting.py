@@ -49,10 +49,11 @@ def find_waiting(session: Session, setup: Setup) -> Waiting | None:
         known=True,
     )
     view = View(asked, newest.invocation_id, path)
-    if view.standing() is not Standing.WAITING:
-        return None
     calls = view.open_calls
-    return Waiting(newest.invocation_id, calls, _chat_leaf(calls, tree))
+    leaf = _chat_leaf(calls, tree)
+    if view.standing() is not Standing.WAITING and not (leaf and _has_not_heard(session, newest.invocation_id, leaf)):
+        return None
+    return Waiting(newest.invocation_id, calls, leaf)
 
 
 def _newest_entered(session: Session, path: str) -> Record | None:
@@ -78,3 +79,9 @@ def _chat_leaf(calls: Sequence[Call], tree: AgentTree) -> str:
         if agent is not None and agent.conversational:
             return call.path
     return ""
+
+
+def _has_not_heard(session: Session, invocation_id: str, leaf: str) -> bool:
+    """Whether an earlier message for the leaf was stored, but the run did not get to it."""
+    record = session.history().record(invocation_id, leaf)
+    return record is not None and record.own_message > record.newest

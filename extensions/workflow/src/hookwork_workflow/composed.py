@@ -86,13 +86,16 @@ def child_standing(view: View, child: Agent, segment: str) -> Standing | None:
     A child that can leave no trace is done as soon as it is asked.
     """
     place = view.child(segment)
-    if place.record is None:
-        return Standing.DONE if is_empty(child) else None
-    standing = child.standing(place)
+    standing = _standing_at(place, child)
     if standing is not Standing.HANDED:
         return standing
-    end, target = _end_of_chain(place, child)
-    return target.standing(end) if end.record is not None else Standing.PENDING
+    return _standing_at(*_end_of_chain(place, child))
+
+
+def _standing_at(place: View, agent: Agent) -> Standing | None:
+    if place.record is None:
+        return Standing.DONE if is_empty(agent) else None
+    return agent.standing(place)
 
 
 def child_output(view: View, child: Agent, segment: str) -> Any:
