@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from hookwork_testkit.suites.artifacts import ArtifactServiceSuite
 from hookwork_testkit.suites.memory import MemoryServiceSuite
+from hookwork_testkit.suites.models import ModelSuite
 from hookwork_testkit.suites.sessions import SessionServiceSuite
 
-__all__ = ["ArtifactServiceSuite", "MemoryServiceSuite", "SessionServiceSuite"]
+__all__ = ["ArtifactServiceSuite", "MemoryServiceSuite", "ModelSuite", "SessionServiceSuite"]
