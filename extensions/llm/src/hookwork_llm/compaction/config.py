@@ -105,8 +105,9 @@ def _provided(kind: str, settings: Settings | None) -> Summarizer:
     from hookwork.plugins.discovery import extensions
     from hookwork.settings import current_settings
 
-    registry = extensions()
-    found = registry.first("create_summarizer", kind=kind, settings=settings or current_settings())
+    settings = settings or current_settings()
+    registry = extensions().without(settings.disabled)
+    found = registry.first("create_summarizer", kind=kind, settings=settings)
     if found is None:
         providers = ", ".join(registry.provider_names("create_summarizer")) or "none"
         raise ConfigurationError(

@@ -114,16 +114,20 @@ class Compaction:
             return None
         if not state.armed:
             return None
-        state.armed, state.busy = False, True
+        state.busy = True
         try:
-            stored = await self._compact_tail(ctx)
+            await _load_all(inv)
+            timeline = Timeline(inv.session)
+            window = self._tail(ctx, timeline)
+            if window is None:
+                return None
+            state.armed = False  # a summary that fails or is declined is not asked for again at every step
+            stored = await self._compact(ctx, timeline, window, filtered=False)
             state.done = state.done or stored is not None
             return stored
         except Exception:
             logger.warning(
-                "compaction of session %s failed; the turn goes on with the whole history",
-                inv.session_id,
-                exc_info=True,
+                "compaction of session %s failed; the turn goes on uncompacted", inv.session_id, exc_info=True
             )
             return None
         finally:
@@ -148,10 +152,8 @@ class Compaction:
         )
         return characters(contents) / CHARS_PER_TOKEN
 
-    async def _compact_tail(self, ctx: CallbackContext) -> Event | None:
+    def _tail(self, ctx: CallbackContext, timeline: Timeline) -> Window | None:
         inv = ctx._inv
-        await _load_all(inv)
-        timeline = Timeline(inv.session)
         branch, scope = ctx.branch, ctx.isolation_scope
 
         def visible(lane: Lane) -> bool:
@@ -159,7 +161,7 @@ class Compaction:
 
         events = timeline.events
         question = next((p for p in timeline.live if events[p].invocation_id == inv.invocation_id), None)
-        window = tail_window(
+        return tail_window(
             timeline,
             visible=visible,
             retention=self.config.event_retention_size,
@@ -167,7 +169,6 @@ class Compaction:
             measure=lambda position: characters_of(events[position]),
             fit=self._fit(timeline),
         )
-        return None if window is None else await self._compact(ctx, timeline, window, filtered=False)
 
     # --- both ---------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 
@@ -11,6 +12,10 @@ from hookwork_llm.compaction.timeline import Lane, Timeline
 
 #: A summary of one event is hardly shorter than the event.
 MIN_EVENTS = 2
+
+#: So many summaries of one lane stand side by side; the window after them carries them on in one. Without that a
+#: conversation without end would have a prompt without end, only more slowly.
+MAX_SUMMARIES = 8
 
 #: Characters that an event makes in the summarizer's transcript.
 Measure = Callable[[int], int]
@@ -33,6 +38,8 @@ def sliding_window(timeline: Timeline, *, interval: int, overlap: int, fit: Fit 
     Lanes are asked in the order of their oldest event that is in no summary. Of scopes, only those whose task is still
     open: nobody is shown a finished one again.
     """
+    if len(_invocations(timeline, timeline.uncovered)) < interval:  # the usual case, told without a look at the lanes
+        return None
     due = [
         (lane, fresh)
         for lane, fresh in timeline.lanes(timeline.uncovered).items()
@@ -44,14 +51,24 @@ def sliding_window(timeline: Timeline, *, interval: int, overlap: int, fit: Fit 
     if not due:
         return None
     links = Links(timeline)
+    if fit is not None:
+        links.blocked.update(fit.too_large(position for _, fresh in due for position in fresh))
     for lane, fresh in due:
         search = _Sliding(timeline, links, lane, fresh, interval=interval, overlap=overlap)
         found = search.find()
         if found and fit is not None:
-            found = fit.cut(found, lambda part, search=search: search.best(part))  # type: ignore[misc]
+            found = fit.cut(found, partial(search.best, least=1))
         if found:
-            return Window(lane, tuple(found))
+            return Window(lane, tuple(found), _merged(timeline, lane, found, fit))
     return None
+
+
+def _merged(timeline: Timeline, lane: Lane, found: Sequence[int], fit: Fit | None) -> tuple[int, ...]:
+    """The lane's earlier summaries, once there are too many of them and the summarizer can take them as well."""
+    seeds = seeds_of(timeline, lane, found)
+    if len(seeds) < MAX_SUMMARIES or (fit is not None and not fit.takes([*seeds, *found])):
+        return ()
+    return tuple(seeds)
 
 
 class _Sliding:
@@ -71,17 +88,29 @@ class _Sliding:
 
     def find(self) -> list[int]:
         """The due window's positions, empty when no stretch can be summarised now."""
-        fresh = list(self.fresh)
-        while fresh:
+        found = self._within_first(self.fresh)
+        fresh = [] if found else self._in_reach()
+        while fresh and not found:
             invocations = _invocations(self.timeline, fresh)
             if len(invocations) < (self.interval + 1) // 2:
-                return []
-            found = self.best(self._between(fresh[0], self._behind(fresh, invocations)), prefer_head=True)
-            if found:
-                return found
-            # Nothing in reach can be summarised; look past the oldest invocation, so that later ones do not pile up.
+                break
+            found = self._within_first(fresh)
             fresh = [p for p in fresh if self.timeline.events[p].invocation_id != invocations[0]]
-        return []
+        return found
+
+    def _within_first(self, fresh: Sequence[int]) -> list[int]:
+        """What can be summarised of the first ``interval`` invocations of these events and their overlap."""
+        invocations = _invocations(self.timeline, fresh)
+        return self.best(self._between(fresh[0], self._behind(fresh, invocations)), prefer_head=True)
+
+    def _in_reach(self) -> list[int]:
+        """The fresh events of stretches that are worth a summary.
+
+        Invocations that wait for an answer, and what is left of them, would otherwise fill up the interval for ever.
+        """
+        sequence = [p for p in self.sequence if p >= self.fresh[0]]
+        runs = (sequence[begin:end] for begin, end in self.links.runs(self.lane, sequence))
+        return [p for run in runs if self._is_worth(run, MIN_EVENTS) for p in run if p in self.is_fresh]
 
     def _behind(self, fresh: Sequence[int], invocations: Sequence[str]) -> int:
         """The first position behind the window: where the invocation after the interval-th begins."""
@@ -107,10 +136,10 @@ class _Sliding:
             return first
         return list(begins.values())[-self.overlap :][0]
 
-    def best(self, sequence: Sequence[int], *, prefer_head: bool = False) -> list[int]:
+    def best(self, sequence: Sequence[int], *, prefer_head: bool = False, least: int = MIN_EVENTS) -> list[int]:
         """The longest stretch worth a summary, or the one at the head if it is wanted and worth one."""
         runs = self.links.runs(self.lane, sequence)
-        worth = [run for run in runs if self._is_worth(sequence[run[0] : run[1]])]
+        worth = [run for run in runs if self._is_worth(sequence[run[0] : run[1]], least)]
         if not worth:
             return []
         if prefer_head and worth[0][0] == 0:
@@ -125,7 +154,7 @@ class _Sliding:
         kept = [p for p in stretch if p >= begin]
         if len(kept) == len(stretch):
             return kept
-        runs = [run for run in self.links.runs(self.lane, kept) if self._is_worth(kept[run[0] : run[1]])]
+        runs = [run for run in self.links.runs(self.lane, kept) if self._count(kept[run[0] : run[1]])]
         if not runs:
             return list(stretch)
         low, high = max(runs, key=lambda run: self._count(kept[run[0] : run[1]]))
@@ -134,10 +163,10 @@ class _Sliding:
     def _count(self, stretch: Iterable[int]) -> int:
         return sum(1 for position in stretch if position in self.is_fresh)
 
-    def _is_worth(self, stretch: Sequence[int]) -> bool:
+    def _is_worth(self, stretch: Sequence[int], least: int) -> bool:
         """Whether a stretch is worth a summary: a few events, and not just the beginning of what still grows (B-13)."""
         fresh = [position for position in stretch if position in self.is_fresh]
-        if len(fresh) < MIN_EVENTS:
+        if len(fresh) < least:
             return False
         grows = bool(self.sequence) and stretch[-1] == self.sequence[-1]
         return not grows or len(_invocations(self.timeline, fresh)) >= (self.interval + 1) // 2
@@ -176,15 +205,18 @@ def tail_window(
         kept.add(question)
     within = frozenset(shown)
     lanes = timeline.lanes(p for p in timeline.uncovered if p in within and p not in kept)
-    links = Links(timeline) if lanes else None
+    if not lanes:
+        return None
+    links = Links(timeline)
+    if fit is not None:
+        links.blocked.update(fit.too_large(position for sequence in lanes.values() for position in sequence))
     best: Window | None = None
     most = 0
     for lane, sequence in lanes.items():
-        assert links is not None
         found = _longest(links, lane, sequence, prefer_head=True)
-        seeds = seeds_of(timeline, lane, found)
         if found and fit is not None:
-            found = fit.cut(found, lambda part, lane=lane: _longest(links, lane, part), beside=sum(map(measure, seeds)))  # type: ignore[misc]
+            taken = sum(map(fit.measure, seeds_of(timeline, lane, found)))
+            found = fit.cut(found, partial(_longest, links, lane), beside=taken)
         size = sum(map(measure, found))
         if size > most:
             best, most = Window(lane, tuple(found), tuple(seeds_of(timeline, lane, found))), size
@@ -234,6 +266,14 @@ class Fit:
     def __init__(self, limit: int, measure: Measure) -> None:
         self.limit = limit
         self.measure = measure
+
+    def too_large(self, positions: Iterable[int]) -> Iterator[int]:
+        """Those of the positions that do not fit even alone."""
+        return (position for position in positions if self.measure(position) > self.limit)
+
+    def takes(self, positions: Iterable[int]) -> bool:
+        """Whether all of these fit."""
+        return sum(map(self.measure, positions)) <= self.limit
 
     def cut(
         self, window: Sequence[int], best: Callable[[Sequence[int]], Sequence[int]], *, beside: int = 0
