@@ -46,7 +46,7 @@ def event_document(event: Event) -> str:
     return _encode(document).decode()
 
 
-def event_of_document(data: Any, *, id: str | None = None, invocation_id: str | None = None) -> Event:
+def event_of_document(data: Any, *, id: str, invocation_id: str | None) -> Event:
     """The event of an ``event_data`` value: text, bytes, or what a driver parsed already.
 
     Args:
@@ -62,7 +62,7 @@ def event_of_document(data: Any, *, id: str | None = None, invocation_id: str | 
             data = data[: -len(_NO_NODE)] + "}"
     event = Event() if data is None else load(Event, _sound(data))
     changes: dict[str, Any] = {}
-    if id is not None and event.id != id:
+    if event.id != id:
         changes["id"] = id
     if invocation_id is not None and event.invocation_id != invocation_id:
         changes["invocation_id"] = invocation_id

@@ -9,9 +9,19 @@ from hookwork.errors import ValidationError
 from hookwork.platform import new_uuid, timestamp
 from hookwork.records.event import Event
 from hookwork.records.session import split_state, without_temp
+from hookwork.records.text import clean
 from hookwork_database.keys import MAX_ID, MAX_INVOCATION_ID
 from hookwork_database.layouts.base import Layout
 from hookwork_database.moments import epoch_of_micros, micros_of_epoch
+
+_REPLACED = "\ufffd".encode()
+
+
+def _has_replaced(column: Any) -> bool:
+    """Whether a column holds U+FFFD, by itself or because the codec put it there."""
+    if type(column) is str:
+        return "\ufffd" in column
+    return type(column) is bytes and _REPLACED in column
 
 
 class Entered(NamedTuple):
@@ -52,10 +62,11 @@ def enter(event: Event, layout: Layout) -> Entered:
         changes["id"] = new_uuid()
     if changes:
         stored = stored.replace(**changes)
+    stored = layout.storable(stored)
     data = layout.encode(stored)
-    if any(type(column) is str and "\ufffd" in column for column in data):
+    if any(_has_replaced(column) for column in data):
         # The codec may have replaced text on the way out; what is shown live has to be what a reader finds.
-        stored = layout.decode(data)
+        stored = layout.decode((clean(stored.invocation_id), *data), clean(stored.id))
     if len(stored.id) > MAX_ID:
         raise ValidationError(f"event.id has {len(stored.id)} characters; at most {MAX_ID} are kept", path="id")
     if len(stored.invocation_id) > MAX_INVOCATION_ID:

@@ -18,9 +18,7 @@ class DocumentLayout(Layout):
     def encode(self, event: Event) -> tuple[Any, ...]:
         return (event_document(event),)
 
-    def decode(self, columns: tuple[Any, ...], id: str | None = None) -> Event:
-        if id is None:
-            return event_of_document(columns[0])
+    def decode(self, columns: tuple[Any, ...], id: str) -> Event:
         return event_of_document(columns[1], id=id, invocation_id=columns[0])
 
 

@@ -14,6 +14,7 @@ from hookwork.records.frozen import FrozenDict
 from hookwork_database.documents import state_document, state_of_document
 from hookwork_database.keys import SessionKey
 from hookwork_database.loaded import StoredEvent
+from hookwork_database.moments import epoch_of_micros
 
 #: More rows than any session has, for a LIMIT that does not limit.
 EVERYTHING = 2**62
@@ -122,13 +123,28 @@ class Layout(ABC):
 
     # --- what differs -------------------------------------------------------------------------------------------------
 
+    def storable(self, event: Event) -> Event:
+        """The event without what the layout drops, so that it is shown live as a reader will find it."""
+        if not self.dropped_fields:
+            return event
+        blank = Event()
+        lost = {name: getattr(blank, name) for name in self.dropped_fields}
+        if all(getattr(event, name) == value for name, value in lost.items()):
+            return event
+        return event.replace(**lost)
+
     @abstractmethod
     def encode(self, event: Event) -> tuple[Any, ...]:
         """The payload columns of an event, as `payload_columns` names them. Raises ValidationError."""
 
     @abstractmethod
-    def decode(self, columns: tuple[Any, ...], id: str | None = None) -> Event:
-        """The event of payload columns: of `payload` for a stored row, of `encode` otherwise (then ``id`` is None)."""
+    def decode(self, columns: tuple[Any, ...], id: str) -> Event:
+        """The event of the `payload` columns of a row. Raises ValidationError, ValueError or TypeError."""
+
+    def stored_event(self, row: Any) -> Event:
+        """The event of a row that starts with timestamp, tie and id; an unset time is the column's."""
+        event = self.decode(tuple(row[3:]), row[2])
+        return event if event.timestamp else event.replace(timestamp=epoch_of_micros(self.micros(row[0])))
 
     @abstractmethod
     def time(self, micros: int) -> Any:
@@ -152,7 +168,7 @@ class Layout(ABC):
         """
         raw, tie, id = row[0], row[1], row[2]
         try:
-            return StoredEvent(self.decode(tuple(row[3:]), id), self.micros(raw), raw, tie)
+            return StoredEvent(self.stored_event(row), self.micros(raw), raw, tie)
         except (ValidationError, ValueError, TypeError) as error:
             raise BackendError(
                 f"table events: event {id!r} of session {key.id!r} (user {key.user_id!r}, app {key.app_name!r}) cannot "

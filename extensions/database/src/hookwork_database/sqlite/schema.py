@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 
-from hookwork.errors import BackendError, ConfigurationError
+from hookwork.errors import ConfigurationError
 from hookwork_database.layouts.adk import AdkLayout, AdkSqliteLayout
+from hookwork_database.layouts.adk_go import AdkGoLayout
 from hookwork_database.layouts.base import Layout
 
 _TABLES = (
@@ -23,10 +24,10 @@ _TABLES = (
     "(app_name, user_id, session_id, timestamp DESC, id DESC)",
     "CREATE TABLE IF NOT EXISTS app_states ("
     "app_name VARCHAR(128) NOT NULL, state TEXT NOT NULL, "
-    "update_time DATETIME DEFAULT CURRENT_TIMESTAMP NOT NULL, PRIMARY KEY (app_name))",
+    "update_time DATETIME NOT NULL, PRIMARY KEY (app_name))",
     "CREATE TABLE IF NOT EXISTS user_states ("
     "app_name VARCHAR(128) NOT NULL, user_id VARCHAR(128) NOT NULL, state TEXT NOT NULL, "
-    "update_time DATETIME DEFAULT CURRENT_TIMESTAMP NOT NULL, PRIMARY KEY (app_name, user_id))",
+    "update_time DATETIME NOT NULL, PRIMARY KEY (app_name, user_id))",
     "INSERT OR IGNORE INTO adk_internal_metadata (\"key\", value) VALUES ('schema_version', '1')",
 )
 
@@ -54,7 +55,11 @@ def layout_of(db: sqlite3.Connection, where: str, *, create: bool) -> Layout:
         return AdkLayout()
     if "event_data" in columns:
         return _document_layout(db, where, columns)
-    raise BackendError(f"{where}: the table events has columns {', '.join(columns)}; no known layout", code="layout")
+    if "actions" in columns:
+        return _column_layout(db, where, columns)
+    raise ConfigurationError(
+        f"{where}: the table events has the columns {', '.join(columns)}, which no known layout has; name another file"
+    )
 
 
 def _document_layout(db: sqlite3.Connection, where: str, columns: dict[str, str]) -> Layout:
@@ -68,3 +73,15 @@ def _document_layout(db: sqlite3.Connection, where: str, columns: dict[str, str]
                 "that knows it, or copy the sessions with the tool that wrote them"
             )
     return AdkLayout()
+
+
+def _column_layout(db: sqlite3.Connection, where: str, columns: dict[str, str]) -> Layout:
+    """ADK-Go's tables, or google-adk's version 0, which differ in what ``actions`` holds (services DB-8, ADKDB-7)."""
+    row = db.execute("SELECT actions FROM events WHERE actions IS NOT NULL LIMIT 1").fetchone()
+    start = row[0][:1] if row is not None and row[0] else None
+    if start in (b"{", "{") or (start is None and "routes_json" in columns):
+        return AdkGoLayout()
+    raise ConfigurationError(
+        f"{where} is of google-adk's version 0, whose events hold pickles; it is read by the migration only: "
+        "hookwork migrate SOURCE TARGET --allow-pickles"
+    )
