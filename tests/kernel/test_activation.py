@@ -155,6 +155,34 @@ async def test_act_12_however_the_body_is_over_it_is_the_open_call_that_pauses(h
     assert (outcome.kind, [call.id for call in outcome.open_calls]) == ("paused", ["c1"])
 
 
+async def test_ask_7_an_error_beside_a_pause_is_raised_without_it() -> None:
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        yield asks("c1")
+
+        async def pauses() -> None:
+            raise Pause
+
+        async def fails() -> None:
+            raise LookupError("broken")
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(pauses())
+            group.create_task(fails())
+
+    told: list[Any] = []
+    lab = Lab()
+    lab.root = Agent(name="root", body=body)
+    lab.plugins = [
+        FunctionPlugin(
+            "p", on_agent_error=lambda error: told.append(error), on_run_error=lambda error: told.append(error)
+        )
+    ]
+    with pytest.raises(ExceptionGroup) as raised:
+        await lab.run()
+    assert [str(error) for error in raised.value.exceptions] == ["broken"]
+    assert told == [raised.value, raised.value]
+
+
 async def test_act_12_a_pause_without_a_call_pauses_every_time() -> None:
     async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
         yield said("not yet")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -23,7 +26,9 @@ from hookwork import (
     Runner,
     RunOutcome,
     Settings,
+    Stage,
     ToolContext,
+    UsageMetadata,
     text_content,
 )
 from hookwork.errors import LimitExceeded, RunPaused, RunStateError
@@ -692,3 +697,137 @@ def test_run_26_close_from_another_loop_stops_a_blocking_run() -> None:
 async def test_run_4_run_sync_inside_a_loop_raises() -> None:
     with pytest.raises(RuntimeError, match="running event loop"):
         runner_of(talking("one")).run_sync(user_id="u", message="hi")
+
+
+# --- odd ways to drive and to lose a run ------------------------------------------------------------------------------
+
+
+async def test_each_event_may_be_asked_for_by_another_task() -> None:
+    """`asyncio.wait_for` does that; around hooks and the run's marks must not mind."""
+    log: list[str] = []
+
+    @asynccontextmanager
+    async def around(ctx: InvocationContext, stage: Stage) -> AsyncIterator[None]:
+        log.append("in")
+        yield
+        log.append("out")
+
+    run = runner_of(talking("one", "two"), FunctionPlugin("p", around_run=around)).run(user_id="u", message="hi")
+    got = []
+    while True:
+        event = await asyncio.create_task(_next(run))
+        if event is None:
+            break
+        got.append(event.text)
+    assert got == ["one", "two", ""]
+    assert log == ["in", "out"]
+
+
+async def _next(run: Any) -> Event | None:
+    try:
+        event: Event = await anext(run)
+    except StopAsyncIteration:
+        return None
+    return event
+
+
+async def test_a_timeout_around_the_consumer_closes_the_run() -> None:
+    gate, watch = Gate(), Watch()
+    run = runner_of(gate.body, watch.plugin()).run(user_id="u", message="hi")
+
+    async def consume() -> None:
+        async with asyncio.timeout(0.01):
+            await run.wait()
+
+    with pytest.raises(TimeoutError):
+        await consume()
+    assert gate.ended == "cancelled"
+    assert [(outcome.kind, outcome.reason) for outcome in watch.outcomes] == [("closed", "cancelled")]
+
+
+async def test_hnd_4_stop_works_for_a_consumer_that_survived_a_cancellation_of_its_own() -> None:
+    gate = Gate()
+    run = runner_of(gate.body).run(user_id="u", message="hi")
+
+    async def consume() -> None:
+        async for _ in run:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
+
+    task = asyncio.create_task(consume())
+    await gate.entered.wait()
+    async with asyncio.timeout(5):
+        await run.stop()
+        await task
+    assert gate.ended == "cancelled"
+    assert run.outcome is not None
+    assert run.outcome.kind == "closed"
+
+
+def test_hnd_3_a_loop_that_ends_closes_a_run_that_is_still_held() -> None:
+    gate, watch = Gate(), Watch()
+    kept: list[Any] = []
+
+    async def main() -> None:
+        run = runner_of(gate.body, watch.plugin()).run(user_id="u", message="hi")
+        kept.append(run)
+        async for _ in run:
+            break
+
+    asyncio.run(main())
+    assert (gate.ended, watch.kinds) == ("closed", ["closed"])
+
+
+async def test_run_17_a_consumer_that_leaves_at_its_own_message_still_gets_after_run() -> None:
+    watch = Watch()
+    runner = runner_of(talking("never"), watch.plugin())
+    async with runner.run(user_id="u", session_id="s", message="hi", yield_user_message=True) as run:
+        async for event in run:
+            assert event.author == "user"
+            break
+    assert watch.kinds == ["closed"]
+    assert await texts_of(runner) == ["hi"]
+
+
+async def test_a_finished_run_is_freed_by_reference_counting() -> None:
+    runner = runner_of(talking("one"))
+    gc.collect()
+    gc.disable()
+    try:
+        run = runner.run(user_id="u", message="hi")
+        await run.wait()
+        core = weakref.ref(run._core)
+        del run
+        assert core() is None
+    finally:
+        gc.enable()
+
+
+async def test_hnd_7_case_usage_1_usage_is_summed_by_agent_and_model_and_none_stays_none() -> None:
+    child = LlmAgent(name="child", model=ScriptedModel(["c"], name="small", usage=_usage(7, 3)))
+    silent = LlmAgent(name="silent", model=ScriptedModel(["s"], name="quiet"))
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        for agent in (child, silent):
+            async for event in ctx.activate(agent):
+                yield event
+
+    root = Agent(name="root", body=body, sub_agents=[child, silent])
+    run = runner_of(root).run(user_id="u", message="hi")
+    outcome = await run.wait()
+    total = run.usage.total
+    assert (total.calls, total.prompt_token_count, total.candidates_token_count) == (2, 7, 3)
+    assert total.cached_content_token_count is None
+    assert run.usage.by_agent["child"].prompt_token_count == 7
+    assert run.usage.by_agent["silent"].prompt_token_count is None
+    assert set(run.usage.by_model) == {"small", "quiet"}
+    assert outcome.usage.total.prompt_token_count == 7
+
+
+def _usage(prompt: int, candidates: int) -> UsageMetadata:
+    return UsageMetadata(
+        prompt_token_count=prompt, candidates_token_count=candidates, total_token_count=prompt + candidates
+    )

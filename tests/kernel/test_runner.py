@@ -715,6 +715,21 @@ async def test_run_26_close_stops_running_runs_first_and_refuses_new_ones() -> N
         await late.wait()
 
 
+async def test_run_26_close_from_inside_a_run_is_refused_before_anything_is_closed() -> None:
+    log: list[str] = []
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        with pytest.raises(RuntimeError, match="from inside one of its runs"):
+            await runner.close()
+        yield said("went on")
+
+    runner = runner_of(body, Closing("p", log))
+    assert await runner.ask("hi") == "went on"
+    assert log == []
+    await runner.close()
+    assert log == ["p"]
+
+
 async def test_run_26_a_toolset_shared_by_two_agents_is_closed_once_and_services_given_stay_open() -> None:
     closed: list[str] = []
 

@@ -400,8 +400,9 @@ class Activation:
                 except Pause:
                     self._paused = True
                 except BaseExceptionGroup as group:
-                    if not _only_pauses(group):
-                        raise
+                    errors = group.split(Pause)[1]  # of a task group that ended by nothing but pauses: none (ASK-7)
+                    if errors is not None:
+                        raise errors from None
                     self._paused = True
                 finally:
                     if hasattr(events, "aclose"):  # a plain iterator has none
@@ -591,11 +592,6 @@ class Activation:
         if own:
             ctx = self._callback_context(resuming, None)
             await notify(inv.hooks.on_pause, "on_pause", ctx, own)
-
-
-def _only_pauses(group: BaseExceptionGroup[BaseException]) -> bool:
-    """Whether a task group ended by nothing but pauses (workflow ASK-7)."""
-    return group.split(Pause)[1] is None
 
 
 def activate(

@@ -49,7 +49,7 @@ class RunControl:
         self.loop: asyncio.AbstractEventLoop | None = None
         #: the task that asked for the newest event, or that closes the run.
         self.driver: asyncio.Task[Any] | None = None
-        #: cancellations of the driver that are none of this run's business.
+        #: cancellations of the driver from before it asked for the newest event.
         self.cancels = 0
         self.started = False
         #: the teardown has begun: it is waited for, never interrupted.
@@ -80,7 +80,9 @@ class RunControl:
 
     def enter(self) -> tuple[RunControl, ...]:
         """The current task drives the run from here on; what `leave_to` gets back."""
-        self.driver = asyncio.current_task(self.loop)
+        driver = self.driver = asyncio.current_task(self.loop)
+        if driver is not None:
+            self.cancels = driver.cancelling()
         outer = _inside.get()
         _inside.set((*outer, self))
         return outer

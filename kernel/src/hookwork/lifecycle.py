@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from hookwork.activation import COMPLETED, Activation, View, checked
 from hookwork.context import EphemeralScope, InvocationContext
 from hookwork.control import RunControl, work_for
-from hookwork.effects import WriteResult, perform
 from hookwork.entry import Entry, decide
 from hookwork.errors import InvocationNotFoundError, LimitExceeded, NothingToResume, SessionNotFoundError
 from hookwork.invocation import Invocation, RunConfig
@@ -24,6 +23,7 @@ from hookwork.records.session import Session
 from hookwork.run import RunOutcome, check_message
 from hookwork.stages import Stage, StageOutcome, stage_stream
 from hookwork.state import Settled
+from hookwork.storing import append_event
 from hookwork.telemetry import active_tracer
 from hookwork.waiting import find_waiting
 
@@ -96,8 +96,6 @@ class RunCore(RunControl):
         runner = self.runner
         self.loop = asyncio.get_running_loop()
         outer = self.enter()
-        if self.driver is not None:
-            self.cancels = self.driver.cancelling()
         runner.remember(self)
         key = (runner.app_name, self.user_id, self.session_id)
         locks = None
@@ -428,7 +426,7 @@ class RunCore(RunControl):
         assert inv.sessions is not None
         try:
             if inv.hooks.perform_write:
-                stored = await self._append_as_effect(inv, event)
+                stored = await append_event(inv, event)
             else:
                 stored = await inv.sessions.append_event(inv.session, event)
         except BaseException:
@@ -438,32 +436,6 @@ class RunCore(RunControl):
         if settled is not None:
             inv.live.appended(settled)
         return stored
-
-    async def _append_as_effect(self, inv: Invocation, event: Event) -> Event:
-        from hookwork.records.codec import dump, load
-        from hookwork.records.session import without_temp
-
-        assert inv.sessions is not None
-        ctx = self._run_context(inv)
-        sessions = inv.sessions
-        held: list[Event] = []
-
-        async def default() -> WriteResult:
-            stored = await sessions.append_event(inv.session, event)
-            held.append(stored)
-            return WriteResult(payload=dump(stored))
-
-        data = {"op": "append_event", "payload": dump(without_temp(event))}
-        result, _ = await perform(
-            inv.hooks.perform_write,
-            "perform_write",
-            lambda then: ctx._effect("write", f"{inv.invocation_id}/append_event/{event.id}", data, then),
-            default,
-        )
-        if held:
-            return held[-1]
-        stored = load(Event, result.payload)
-        return await sessions.append_event(inv.session, stored, redelivery=True)
 
     # --- end ----------------------------------------------------------------------------------------------------------
 
@@ -489,7 +461,8 @@ class RunCore(RunControl):
     def _conclude(self, inv: Invocation, activation: Activation) -> None:
         if self.stop_sent:
             raise asyncio.CancelledError
-        self._forget_unsettled(inv)
+        if inv.unsettled:
+            self._forget_unsettled(inv)
         if inv.ended:
             self.outcome = self._outcome("ended", reason=inv.end_reason)
             return

@@ -200,9 +200,10 @@ class Runner:
             )
         if isinstance(rerun, str):
             raise ValidationError(f"rerun is a list of call ids; write rerun=[{rerun!r}]", path="rerun")
-        for name, value in (("state_delta", state_delta), ("ephemeral", ephemeral)):
-            if value is not None and not isinstance(value, Mapping):
-                raise ValidationError(f"{name} is a mapping of names to values, not {type(value).__name__}", path=name)
+        if state_delta is not None:
+            _check_mapping("state_delta", state_delta)
+        if ephemeral is not None:
+            _check_mapping("ephemeral", ephemeral)
         content = read_message(message)
         core = RunCore(
             self,
@@ -310,9 +311,14 @@ class Runner:
         """Stop and await running runs, then close toolsets, plugins, models and the services made here (RUN-26).
 
         Idempotent. Failures are collected and raised together after everything was tried.
+
+        Raises:
+            ExceptionGroup: what failed. RuntimeError: called from inside a run; nothing was closed.
         """
         if self._closed:
             return
+        if any(core.runs_inside_caller() for core in self._live):
+            raise RuntimeError("runner.close() was called from inside one of its runs; close it from outside")
         self._closed = True
         closing = _Closing()
         # Those that wait for a session go first, lest they begin when its holder is gone.
@@ -347,6 +353,11 @@ def _bound(compaction: Any, setup: Setup, settings: Settings) -> Any:
 
 
 _SERVICE_KINDS = {"sessions": "session_service", "artifacts": "artifact_service", "memory": "memory_service"}
+
+
+def _check_mapping(name: str, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise ValidationError(f"{name} is a mapping of names to values, not {type(value).__name__}", path=name)
 
 
 def _name_of(closable: Any) -> str:
