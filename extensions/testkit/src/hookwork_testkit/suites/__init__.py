@@ -17,5 +17,14 @@ from hookwork_testkit.suites.artifacts import ArtifactServiceSuite
 from hookwork_testkit.suites.memory import MemoryServiceSuite
 from hookwork_testkit.suites.models import ModelSuite
 from hookwork_testkit.suites.sessions import SessionServiceSuite
+from hookwork_testkit.suites.tools import ToolSuite
+from hookwork_testkit.suites.toolsets import ToolsetSuite
 
-__all__ = ["ArtifactServiceSuite", "MemoryServiceSuite", "ModelSuite", "SessionServiceSuite"]
+__all__ = [
+    "ArtifactServiceSuite",
+    "MemoryServiceSuite",
+    "ModelSuite",
+    "SessionServiceSuite",
+    "ToolSuite",
+    "ToolsetSuite",
+]
