@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adapter import CHUNK, REPLY, Adapter
+from adapter import CHUNK, REPLY, USER_TEXT, Adapter
 
 
 class Hookwork(Adapter):
@@ -66,8 +66,39 @@ class Hookwork(Adapter):
                 count += 1
         return count
 
+    async def build_chain(self, n: int) -> Any:
+        from hookwork_workflow import SequentialAgent
+
+        return self._composed(SequentialAgent(name="root", sub_agents=_agents(n)))
+
+    async def build_parallel(self, n: int) -> Any:
+        from hookwork_workflow import ParallelAgent
+
+        return self._composed(ParallelAgent(name="root", sub_agents=_agents(n)))
+
+    def _composed(self, root: Any) -> Any:
+        from hookwork import Runner
+
+        self.runner = Runner(root, sessions="memory:")
+
+        async def run() -> int:
+            replies = 0
+            async for event in self.runner.run(user_id="u", message=USER_TEXT):
+                replies += event.text == REPLY
+            return replies
+
+        return run
+
     async def close(self) -> None:
         await self.runner.close()
+
+
+def _agents(n: int) -> list[Any]:
+    from hookwork_llm import LlmAgent
+
+    return [
+        LlmAgent(name=f"agent_{i}", model=_stub("text", 1, 0.0, 0), instruction="Answer briefly.") for i in range(n)
+    ]
 
 
 def _stub(mode: str, calls: int, delay: float, chunks: int) -> Any:
