@@ -85,7 +85,7 @@ _TWICE = agent("twice")
 
 def _coroutine_subclass() -> Agent:
     class Wrong(Agent):
-        async def body(self, ctx: InvocationContext) -> Any:
+        async def body(self, ctx: InvocationContext) -> Any:  # type: ignore[override]
             return None
 
     return Wrong(name="wrong")
@@ -132,7 +132,7 @@ CONSTRUCTION: list[Case] = [
     ("app name with a slash", lambda: App("a/b", agent()), ConfigurationError, "'a/b'.*without /"),
     ("app name user", lambda: App("user", agent()), ConfigurationError, "app name 'user'"),
     ("app without an agent", lambda: App("app", "root"), ConfigurationError, "'app': root must be an agent, not str"),  # type: ignore[arg-type]
-    ("app plugins no list", lambda: App("app", agent(), plugins=5), PluginError, r"write plugins=\[…\]"),  # type: ignore[arg-type]
+    ("app plugins no list", lambda: App("app", agent(), plugins=5), PluginError, r"write plugins=\[…\]"),
     ("runner without an agent", lambda: Runner("root"), ConfigurationError, "an agent or an App, not str"),  # type: ignore[arg-type]
     ("unknown routing", lambda: runner(routing="random"), ConfigurationError, "'sticky' or 'root', not 'random'"),
     ("unknown policy", lambda: runner(session_policy="first"), ConfigurationError, "queue, reject, supersede"),

@@ -75,7 +75,7 @@ def test_ctx_each_kind_offers_what_the_table_says_and_says_where_else_it_is_to_b
 
 def test_ctx_an_unknown_attribute_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = make_context("tool").nonsense  # type: ignore[attr-defined]
+        _ = make_context("tool").nonsense
 
 
 @pytest.mark.parametrize("kind", ["readonly", "invocation"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,7 +10,6 @@ import pytest
 
 from hookwork import (
     Agent,
-    App,
     Blob,
     CallbackContext,
     Content,
@@ -30,7 +27,7 @@ from hookwork import (
     Stage,
     text_content,
 )
-from hookwork.errors import RunStateError, SessionNotFoundError, UnsupportedInContext
+from hookwork.errors import SessionNotFoundError
 from hookwork_inmemory import InMemorySessionService
 from hookwork_llm import LlmAgent
 from hookwork_testkit import ScriptedModel
@@ -170,8 +167,13 @@ async def test_run_14_on_user_message_replaces_the_message_everywhere() -> None:
 
 async def test_run_14_the_invocation_keeps_the_id_that_hooks_have_seen() -> None:
     ids: list[str] = []
+
+    def replace(ctx: InvocationContext) -> Content:
+        ids.append(ctx.invocation_id)
+        return text_content("new")
+
     plugins = [
-        FunctionPlugin("a", on_user_message=lambda ctx, message: ids.append(ctx.invocation_id) or text_content("new")),
+        FunctionPlugin("a", on_user_message=replace),
         FunctionPlugin("b", before_run=lambda ctx: ids.append(ctx.invocation_id)),
     ]
     runner = runner_of(talking("hello"), *plugins)
@@ -431,323 +433,3 @@ async def test_custom_metadata_is_merged_into_every_event() -> None:
         {"tag": "mine", "own": 1},
         {"tag": "run"},
     ]
-
-
-# --- agent callbacks (AGT-10 … AGT-16) --------------------------------------------------------------------------------
-
-
-async def test_agt_12_before_agent_content_skips_body_and_after_agent() -> None:
-    ran: list[str] = []
-
-    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
-        ran.append("body")
-        yield said("x")
-
-    def early(ctx: CallbackContext) -> Content:
-        ctx.state["k"] = 1
-        return text_content("early")
-
-    agent = Agent(name="root", body=body, before_agent=[early], after_agent=lambda ctx: ran.append("after"))
-    runner = runner_of(agent)
-    events = await run_of(runner)
-    assert [(event.text, event.author, dict(event.actions.state_delta)) for event in events] == [
-        ("early", "root", {"k": 1})
-    ]
-    assert events[0].node_info is not None
-    assert events[0].node_info.status == "completed"  # ACT-14 b
-    assert ran == []
-
-
-async def test_agt_13_case_plug_3_a_state_only_event_is_stored_and_is_not_the_answer() -> None:
-    def note(key: str) -> Callable[[CallbackContext], None]:
-        def callback(ctx: CallbackContext) -> None:
-            ctx.state[key] = 1
-
-        return callback
-
-    agent = LlmAgent(
-        name="root", model=ScriptedModel(["hello"]), before_agent=note("before"), after_agent=note("after")
-    )
-    runner = runner_of(agent)
-    events = await run_of(runner)
-    assert [event.text for event in events if event.is_final_response()] == ["hello"]
-    assert [dict(event.actions.state_delta) for event in events] == [{"before": 1}, {}, {"after": 1}]
-    assert [event.content is None for event in events] == [True, False, True]
-    assert (await stored(runner))[1:] == events
-
-
-async def test_agt_11_plugins_come_before_the_agents_own_callbacks_and_the_first_content_wins() -> None:
-    log: list[str] = []
-
-    def noting(name: str, value: Content | None = None) -> Callable[[CallbackContext], Content | None]:
-        def callback(ctx: CallbackContext) -> Content | None:
-            log.append(name)
-            return value
-
-        return callback
-
-    agent = Agent(
-        name="root",
-        body=talking("body"),
-        after_agent=[noting("own1"), noting("own2", text_content("more")), noting("own3", text_content("never"))],
-    )
-    events = await run_of(runner_of(agent, FunctionPlugin("p", after_agent=noting("plugin"))))
-    assert log == ["plugin", "own1", "own2"]
-    assert [event.text for event in events] == ["body", "more"]  # AGT-14: one extra event, nothing is replaced
-    assert events[-1].node_info is not None
-    assert events[-1].node_info.status == "completed"  # it is the end, so no marker (ACT-14 c)
-
-
-async def test_agt_16_a_failing_body_skips_after_agent_and_errors_are_told_innermost_first() -> None:
-    log: list[str] = []
-
-    async def fails(ctx: InvocationContext) -> AsyncIterator[Event]:
-        yield said("one")
-        raise LookupError("broken")
-
-    child = Agent(name="child", body=fails)
-
-    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
-        async for event in ctx.activate(child):
-            yield event
-
-    def told(ctx: CallbackContext, agent: Agent, error: Exception) -> None:
-        log.append(f"{agent.name}: {error}")
-
-    def run_told(ctx: InvocationContext, error: Exception) -> None:
-        log.append(f"run: {error}")
-
-    plugin = FunctionPlugin(
-        "p", on_agent_error=told, on_run_error=run_told, after_agent=lambda ctx: log.append("after_agent")
-    )
-    with pytest.raises(LookupError):
-        await run_of(runner_of(Agent(name="root", body=body, sub_agents=[child]), plugin))
-    assert log == ["child: broken", "root: broken", "run: broken"]
-
-
-@pytest.mark.parametrize("where", ["before_agent", "body", "on_event", "before_run"])
-async def test_agt_18_end_invocation_ends_everything_from_anywhere(where: str) -> None:
-    ran: list[str] = []
-
-    def end_here(name: str) -> Callable[..., None]:
-        def hook(ctx: InvocationContext) -> None:
-            if name == where:
-                ctx.end_invocation("enough")
-
-        return hook
-
-    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
-        yield said("one")
-        end_here("body")(ctx)
-
-    plugin = FunctionPlugin(
-        "p",
-        before_run=end_here("before_run"),
-        before_agent=end_here("before_agent"),
-        on_event=end_here("on_event"),
-        after_agent=lambda ctx: ran.append("after_agent"),
-    )
-    outcome = await runner_of(body, plugin).run(user_id="u", session_id="s", message="hi").wait()
-    assert (outcome.kind, outcome.reason) == ("ended", "enough")
-    assert ran == []
-
-
-async def test_plug_05_run_hooks_may_not_write_state() -> None:
-    async def before_run(ctx: InvocationContext) -> None:
-        ctx.state["k"] = 1
-
-    with pytest.raises(UnsupportedInContext, match="'k' was not written"):
-        await run_of(runner_of(talking("x"), FunctionPlugin("p", before_run=before_run)))
-
-
-# --- around_run (ARD) -------------------------------------------------------------------------------------------------
-
-
-async def test_ard_13_a_raise_on_entering_fails_the_run_and_after_run_is_still_told() -> None:
-    log: list[str] = []
-
-    class Bad(Plugin):
-        name = "bad"
-
-        def around_run(self, ctx: InvocationContext, stage: Stage) -> Any:
-            raise LookupError("no entry")
-
-    runner = runner_of(talking("x"), Log(log), Bad())
-    with pytest.raises(LookupError, match="no entry"):
-        await run_of(runner)
-    assert [line for line in log if not line.startswith("log: run)")] == [
-        "log: (run",
-        "log: on_run_error no entry",
-        "log: after_run failed",
-    ]
-    assert await stored(runner) == []
-
-
-async def test_ard_13_a_raise_on_leaving_fails_a_run_that_had_completed() -> None:
-    log: list[str] = []
-
-    class Bad(Plugin):
-        name = "bad"
-
-        @asynccontextmanager
-        async def around_run(self, ctx: InvocationContext, stage: Stage) -> AsyncIterator[None]:
-            yield
-            raise LookupError("no exit")
-
-    with pytest.raises(LookupError, match="no exit"):
-        await run_of(runner_of(talking("x"), Bad(), Log(log)))
-    assert log[-2:] == ["log: on_run_error no exit", "log: after_run failed"]
-
-
-async def test_ard_14_an_early_close_leaves_the_managers_with_cancelled_error() -> None:
-    seen: list[str] = []
-
-    class Look(Plugin):
-        name = "look"
-
-        @asynccontextmanager
-        async def around_run(self, ctx: InvocationContext, stage: Stage) -> AsyncIterator[None]:
-            try:
-                yield
-            except BaseException as error:
-                assert stage.outcome is not None
-                seen.append(f"{type(error).__name__} {stage.outcome.value.kind}")
-                raise
-
-    async with runner_of(talking("x", "y"), Look()).run(user_id="u", message="hi") as run:
-        async for _ in run:
-            break
-    assert seen == ["CancelledError closed"]
-
-
-# --- observers --------------------------------------------------------------------------------------------------------
-
-
-async def test_run_22_a_raise_in_after_run_is_logged_and_masks_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    log: list[str] = []
-
-    def broken(ctx: InvocationContext) -> None:
-        raise ValueError("observer")
-
-    plugins = [FunctionPlugin("broken", after_run=broken, on_run_error=broken), Log(log)]
-
-    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
-        yield said("x")
-        raise LookupError("the run's own")
-
-    with pytest.raises(LookupError, match="the run's own"):
-        await run_of(runner_of(body, *plugins))
-    assert log[-2:] == ["log: on_run_error the run's own", "log: after_run failed"]
-    assert [record.levelno for record in caplog.records] == [logging.ERROR, logging.ERROR]
-
-
-# --- closing (RUN-26, PLUG-41) ----------------------------------------------------------------------------------------
-
-
-class Closing(Plugin):
-    def __init__(self, name: str, log: list[str], close: Callable[[], Any] | None = None) -> None:
-        self.name = name
-        self._log = log
-        self._how = close
-
-    async def close(self) -> None:
-        self._log.append(self.name)
-        if self._how is not None:
-            await self._how()
-
-
-async def test_plug_41_close_goes_on_after_failures_and_raises_them_together() -> None:
-    log: list[str] = []
-
-    async def hang() -> None:
-        await asyncio.Event().wait()
-
-    async def fail() -> None:
-        raise OSError("disk")
-
-    plugins = [Closing("slow", log, hang), Closing("bad", log, fail), Closing("good", log)]
-    runner = runner_of(talking("x"), *plugins, plugin_close_timeout=0.01)
-    with pytest.raises(ExceptionGroup, match="app 'root' failed in part") as raised:
-        await runner.close()
-    assert [str(error) for error in raised.value.exceptions] == ["plugin 'slow' did not close within 0.01 s", "disk"]
-    assert raised.value.exceptions[1].__notes__ == ["while closing plugin 'bad'"]
-    assert log == ["slow", "bad", "good"]
-    await runner.close()  # idempotent
-    assert log == ["slow", "bad", "good"]
-
-
-async def test_plug_41_a_cancellation_is_raised_last() -> None:
-    log: list[str] = []
-    entered = asyncio.Event()
-
-    async def hang() -> None:
-        entered.set()
-        await asyncio.Event().wait()
-
-    runner = runner_of(talking("x"), Closing("slow", log, hang), Closing("good", log))
-    task = asyncio.create_task(runner.close())
-    await entered.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert log == ["slow", "good"]
-
-
-async def test_run_26_close_stops_running_runs_first_and_refuses_new_ones() -> None:
-    log: list[str] = []
-    entered = asyncio.Event()
-
-    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
-        yield said("x")
-        entered.set()
-        await asyncio.Event().wait()
-
-    runner = runner_of(body, Log(log), Closing("p", log))
-    late = runner.run(user_id="u", message="begun too late")
-    task = asyncio.create_task(runner.run(user_id="u", session_id="s", message="hi").wait())
-    await entered.wait()
-    await runner.close()
-    assert (await task).kind == "closed"
-    assert log[-2:] == ["log: after_run closed", "p"]
-    with pytest.raises(RunStateError, match="build a new one"):
-        runner.run(user_id="u", message="hi")
-    with pytest.raises(RunStateError, match="build a new one"):
-        await late.wait()
-
-
-async def test_run_26_close_from_inside_a_run_is_refused_before_anything_is_closed() -> None:
-    log: list[str] = []
-
-    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
-        with pytest.raises(RuntimeError, match="from inside one of its runs"):
-            await runner.close()
-        yield said("went on")
-
-    runner = runner_of(body, Closing("p", log))
-    assert await runner.ask("hi") == "went on"
-    assert log == []
-    await runner.close()
-    assert log == ["p"]
-
-
-async def test_run_26_a_toolset_shared_by_two_agents_is_closed_once_and_services_given_stay_open() -> None:
-    closed: list[str] = []
-
-    class Toolset:
-        name = "shared"
-
-        async def close(self) -> None:
-            closed.append("toolset")
-
-    class WithToolset(Agent):
-        def closables(self) -> list[Any]:
-            return [toolset]
-
-    toolset = Toolset()
-    sessions = InMemorySessionService()
-    child = WithToolset(name="child", body=talking("x"))
-    root = WithToolset(name="root", body=talking("x"), sub_agents=[child])
-    async with Runner(App("app", root), sessions=sessions, settings=Settings()) as runner:
-        await runner.ask("hi")
-    assert closed == ["toolset"]
-    assert await sessions.list_sessions(app_name="app") != []
