@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from hookwork.agent import Agent
 from hookwork.context import ToolContext
 from hookwork.errors import DuplicateToolError, ToolArgumentError, ToolError
-from hookwork.model import ModelRequest
-from hookwork.records.content import FunctionResponse, user_content
+from hookwork.model import Model, ModelRequest
+from hookwork.records.content import FunctionCall, FunctionResponse, Part, user_content
 from hookwork.records.request import FunctionDeclaration
+from hookwork.runner import Runner
+from hookwork.settings import NO_SETTINGS
 from hookwork.tool import (
     RESERVED_TOOL_NAMES,
     ArgumentValidator,
@@ -31,6 +34,7 @@ from hookwork.tool import (
     capability,
 )
 from hookwork_testkit.contexts import make_context
+from hookwork_testkit.scripted import ScriptedModel
 from hookwork_testkit.suites.leftovers import PATIENCE, no_tasks_left, settle, within
 
 #: A function that was declared before the tool under test joins.
@@ -72,7 +76,12 @@ class ToolSuite(ABC):
 
     def make_context(self, tool: Any, **options: Any) -> ToolContext:
         """The context of one call; override it for a tool that needs state, files or a memory."""
-        return make_context("tool", tool_name=tool.name, **options)
+        context: ToolContext = make_context("tool", tool_name=tool.name, **options)
+        return context
+
+    def make_agent(self, model: Model, tool: Any) -> Agent | None:
+        """An agent of some flow that has this tool, to see the tool in a run; None: it is not seen in one."""
+        return None
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -106,7 +115,8 @@ class ToolSuite(ABC):
             return await runner.run(ctx, dict(args))
         streaming = capability(tool, StreamingLike)
         assert streaming is not None
-        async with aclosing(streaming.run_stream(ctx, dict(args))) as pieces:  # type: ignore[type-var]
+        stream: Any = streaming.run_stream(ctx, dict(args))
+        async with aclosing(stream) as pieces:
             return [piece async for piece in pieces]
 
     async def packed(self, tool: Any, *before: FunctionDeclaration) -> ModelRequest:
@@ -258,7 +268,7 @@ class ToolSuite(ABC):
         args = self.failing_arguments()
         if args is None:
             pytest.skip("the suite was not told how a call fails")
-        async with self.runnable() as (tool, call):
+        async with self.runnable() as (_, call):
             error = await _error_of(call(args))
             assert error is not None, "the call should fail; an error is raised, not returned"
             self._check_text(error)
@@ -275,7 +285,7 @@ class ToolSuite(ABC):
         args = self.waiting_arguments()
         if args is None:
             pytest.skip("the suite was not told how a call waits")
-        async with self.runnable() as (tool, call), no_tasks_left("a cancelled call"):
+        async with self.runnable() as (_, call), no_tasks_left("a cancelled call"):
             task = asyncio.ensure_future(call(args))
             await settle()
             assert not task.done(), "the call should wait"
@@ -283,6 +293,47 @@ class ToolSuite(ABC):
             done, _ = await asyncio.wait([task], timeout=PATIENCE)
             assert done, f"the call goes on {PATIENCE:g} s after it was cancelled"
             assert task.cancelled(), "the call swallowed its cancellation"
+
+    # --- in a run -----------------------------------------------------------------------------------------------------
+
+    async def test_tl_20_a_run_answers_each_call_in_the_order_of_calls(self) -> None:
+        async with self.runnable() as (tool, call):
+            samples = [dict(args) for args in self.good_arguments()]
+            responses = await self._responses(tool, samples)
+            if tool.is_long_running and len(responses) < len(samples):
+                return  # calls that stay open have no response
+            assert [response.name for response in responses] == [tool.name] * len(samples)
+            assert not any("error" in (response.response or {}) for response in responses), f"errors: {responses}"
+            if self.repeatable and capability(tool, FunctionLike) is not None:
+                for args, response in zip(samples, responses, strict=True):
+                    result = await call(args)
+                    result = result.value if isinstance(result, Finished) else result
+                    wanted = result if isinstance(result, Mapping) or result is None else {"result": result}
+                    assert response.response == wanted, f"{args} was answered by {response.response}"
+
+    async def test_tl_21_a_run_goes_on_after_calls_that_fail(self) -> None:
+        failing = self.failing_arguments()
+        samples = [dict(args) for args in (*self.bad_arguments(), *(() if failing is None else (failing,)))]
+        if not samples:
+            pytest.skip("the suite was not told how a call fails")
+        async with self.runnable() as (tool, _):
+            for args, response in zip(samples, await self._responses(tool, samples), strict=True):
+                text = (response.response or {}).get("error")
+                assert isinstance(text, str), f"{args} was answered by {response.response}"
+                assert text, f"{args}: an error without a text"
+
+    async def _responses(self, tool: Any, samples: Sequence[dict[str, Any]]) -> list[FunctionResponse]:
+        """What a run answers to a model that makes these calls at once."""
+        calls = [Part(function_call=FunctionCall(name=tool.name, args=args)) for args in samples]
+        model = ScriptedModel([calls, "done"])
+        agent = self.make_agent(model, tool)
+        if agent is None:
+            pytest.skip("the suite was not given an agent")
+        async with (
+            Runner(agent, sessions="memory:", settings=NO_SETTINGS) as runner,
+            runner.run(user_id="u1", message="Do it.") as run,
+        ):
+            return [response for event in [e async for e in run] for response in event.function_responses]
 
     # --- smaller capabilities -----------------------------------------------------------------------------------------
 
@@ -315,7 +366,7 @@ class _Other(Tool):
 def _declaration(tool: Any) -> FunctionDeclaration | None:
     """What the tool shows the model, by whichever capability; None for a model-side or request-only tool."""
     declare = getattr(capability(tool, FunctionLike) or capability(tool, StreamingLike) or tool, "declaration", None)
-    return None if declare is None else declare()  # type: ignore[no-any-return]
+    return None if declare is None else declare()
 
 
 def _plain(result: Any) -> Any:
