@@ -19,6 +19,7 @@ from hookwork_workflow.composed import (
 
 if TYPE_CHECKING:
     from hookwork.activation import View
+    from hookwork.agent import Agent
     from hookwork.context import InvocationContext
     from hookwork.records.event import Event
 
@@ -48,8 +49,9 @@ class SequentialAgent(ComposedAgent):
             watch.check()
 
     def standing(self, view: View) -> Standing:
-        """The first child that is not done decides (activations ACT-23)."""
-        if ended_by_hook(view):
+        """Done when the last child is, else the first child that is not done decides (activations ACT-23)."""
+        last = self._last()
+        if ended_by_hook(view) or last is None or child_standing(view, last, f"{last.name}@1") is Standing.DONE:
             return Standing.DONE
         for child in self.sub_agents:
             found = child_standing(view, child, f"{child.name}@1")
@@ -59,7 +61,9 @@ class SequentialAgent(ComposedAgent):
 
     def output(self, view: View) -> Any:
         """The last child's output; children that run nothing are passed over (workflow AN-2)."""
-        for child in reversed(self.sub_agents):
-            if not is_empty(child):
-                return child_output(view, child, f"{child.name}@1")
-        return None
+        last = self._last()
+        return child_output(view, last, f"{last.name}@1") if last is not None else None
+
+    def _last(self) -> Agent | None:
+        """The last child that runs anything."""
+        return next((child for child in reversed(self.sub_agents) if not is_empty(child)), None)
