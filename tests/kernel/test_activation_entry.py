@@ -383,3 +383,36 @@ async def test_act_17_after_agent_runs_at_the_hand_over_and_a_resume_passes_the_
     assert hooks == ["(asker", "asker)"]
     with pytest.raises(NothingToResume):
         await lab.run(None, invocation_id=outcome.invocation_id)
+
+
+async def test_act_17_a_hand_over_to_nobody_is_refused_by_name() -> None:
+    async def hand(ctx: InvocationContext) -> AsyncIterator[Event]:
+        yield Event(actions=EventActions(transfer_to_agent="nobody"))
+
+    lab = Lab()
+    lab.root = Handing(name="root", body=hand)
+    with pytest.raises(ConfigurationError, match="root@1 handed over to 'nobody', which is not in the agent tree"):
+        await lab.run()
+
+
+async def test_act_4_a_hand_over_back_to_the_parent_stands_beside_its_first_place() -> None:
+    lab = Lab()
+    asked = 0
+
+    async def root(ctx: InvocationContext) -> AsyncIterator[Event]:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            yield Event(actions=EventActions(transfer_to_agent="child"))
+        else:
+            yield said("root again")
+
+    async def back(ctx: InvocationContext) -> AsyncIterator[Event]:
+        yield Event(actions=EventActions(transfer_to_agent="root"))
+
+    child = Handing(name="child", body=back)
+    lab.root = Handing(name="root", body=root, sub_agents=[child])
+    assert (await lab.run()).kind == "completed"
+    assert [line for line in await lab.story() if "✓" not in line] == [
+        "user: hi", "root@1:", "root@1/child@1:", "root@t2: root again"
+    ]  # fmt: skip
