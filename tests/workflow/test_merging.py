@@ -7,6 +7,7 @@ import gc
 from typing import Any
 
 from hookwork import Agent, Event, text_content
+from hookwork.platform import run_sequentially, use_task_runner
 from hookwork_workflow import ParallelAgent
 
 
@@ -54,3 +55,30 @@ async def test_hnd_3_an_error_beside_a_consumer_that_leaves_is_taken_notice_of(k
     gc.collect()
     await asyncio.sleep(0)
     assert complaints == []
+
+
+async def test_inv_5_a_task_runner_that_runs_one_after_the_other_is_enough(kit: Any) -> None:
+    async def body(ctx: Any) -> Any:
+        for number in (1, 2):
+            yield Event(content=text_content(f"{ctx.agent_name}{number}"))
+
+    root = ParallelAgent(name="p", sub_agents=[Agent(name=name, body=body) for name in "abc"])
+    with use_task_runner(run_sequentially):
+        turn = await kit.Lab(lambda: root).run("hi")
+    assert [event.text for event in turn.events if event.text] == ["a1", "a2", "b1", "b2", "c1", "c2"]
+    assert turn.outcome.kind == "completed"
+
+
+async def test_inv_5_an_error_under_such_a_runner_ends_the_run(kit: Any) -> None:
+    async def broken(ctx: Any) -> Any:
+        yield Event(content=text_content("a"))
+        raise ValueError("broken")
+
+    async def says(ctx: Any) -> Any:
+        yield Event(content=text_content("b"))
+
+    root = ParallelAgent(name="p", sub_agents=[Agent(name="a", body=broken), Agent(name="b", body=says)])
+    with use_task_runner(run_sequentially):
+        turn = await kit.Lab(lambda: root).run("hi")
+    assert str(turn.error) == "broken"
+    assert turn.error.__notes__ == ["raised in 'a', a child of the parallel agent 'p'"]

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from hookwork import Agent, Event, EventActions, Plugin, ToolContext, text_content
+from hookwork import Agent, Event, EventActions, Plugin, Runner, ToolContext, text_content
+from hookwork.errors import SessionBusyError
 from hookwork_llm import tool
-from hookwork_testkit import call
+from hookwork_testkit import call, make_context
 from hookwork_workflow import LoopAgent, ParallelAgent, SequentialAgent
 from hookwork_workflow.composed import CancelWatch
 
@@ -345,3 +346,44 @@ async def test_cpa_5_no_child_starts_behind_a_swallowed_cancellation(kit: Any, k
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ran == ["deaf"]
+
+
+async def test_str_2_partial_events_of_parallel_children_pass_with_the_place_of_their_whole(kit: Any) -> None:
+    children = [kit.llm(name, f"{name}: some text") for name in "ab"]
+    lab = kit.Lab(lambda: ParallelAgent(name="p", sub_agents=children))
+    turn = await lab.run("hi", streaming=True)
+    for name in "ab":
+        own = [event for event in turn.events if event.author == name]
+        assert [bool(event.partial) for event in own] == [True, True, False]
+        assert {(event.id, event.path, event.branch) for event in own} == {(own[0].id, f"p@1/{name}@1", f"p.{name}")}
+        assert "".join(event.text for event in own[:2]) == own[2].text == f"{name}: some text"
+    assert len(await lab.lines()) == 3
+
+
+async def test_pol_5_a_run_started_inside_a_parallel_child_does_not_wait_for_itself(kit: Any) -> None:
+    caught: list[str] = []
+    runners: list[Runner] = []
+
+    async def start_another(ctx: Any) -> None:
+        try:
+            await asyncio.wait_for(runners[0].ask("again", user_id="u", session_id="s"), 5)
+        except SessionBusyError:
+            caught.append(ctx.agent_name)
+
+    root = ParallelAgent(name="p", sub_agents=[speaker(name, then=start_another) for name in "ab"])
+    async with Runner(root, sessions="memory:") as runner:
+        runners.append(runner)
+        outcome = await runner.run(user_id="u", session_id="s", message="hi").wait()
+    assert sorted(caught) == ["a", "b"]
+    assert outcome.kind == "completed"
+
+
+async def test_agt_5_composed_agents_run_without_a_runner() -> None:
+    par = ParallelAgent(name="p", sub_agents=[speaker("a"), speaker("b")])
+    loop = LoopAgent(name="l", sub_agents=[speaker("c")], max_iterations=2)
+    root = SequentialAgent(name="s", sub_agents=[par, loop])
+    activation = root.run(make_context("invocation"))
+    said = [event.text async for event in activation if event.text]
+    assert sorted(said[:2]) == ["a", "b"]
+    assert said[2:] == ["c", "c"]
+    assert activation.status == "completed"
