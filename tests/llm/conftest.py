@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from hookwork.context import ToolContext
 from hookwork.records.content import Content, FunctionResponse, Part
 from hookwork.records.event import Event
 from hookwork.run import RunOutcome
 from hookwork.runner import Runner
+from hookwork_llm import FunctionTool
 
 
 class Turn:
@@ -68,6 +70,26 @@ async def _play(runner: Runner, message: Any = "hi", *, session_id: str = "s", *
             error = raised
     assert run.outcome is not None
     return Turn(events, run.outcome, error)
+
+
+class Gated:
+    """A tool that needs approval and notes what it was run with: ``tool``, and ``runs`` as (argument, payload)."""
+
+    def __init__(self, name: str = "go", **options: Any) -> None:
+        self.runs: list[Any] = []
+
+        async def body(ctx: ToolContext, x: int = 0) -> dict[str, Any]:
+            """Do it."""
+            self.runs.append((x, ctx.tool_confirmation.payload if ctx.tool_confirmation else None))
+            return {"done": x}
+
+        self.tool = FunctionTool(body, name=name, require_confirmation=True, **options)
+
+
+@pytest.fixture
+def gated() -> type[Gated]:
+    """The class of a tool that needs approval."""
+    return Gated
 
 
 @pytest.fixture
