@@ -154,6 +154,15 @@ def test_cmp_4_the_next_window_shares_its_overlap(history: History) -> None:
     assert history.due(2, 9) == [0, 1, 2, 3, 5, 6, 7, 8]
 
 
+def test_cmp_4_an_invocation_is_not_its_own_overlap(history: History) -> None:
+    history.turn("e1")
+    history.turn("e2")
+    history.carry_out(history.slide(2))
+    history.add("e1", "me", "by the way")
+    history.turn("e3")
+    assert history.due(2, 2) == [2, 3, 5, 6, 7]
+
+
 def test_cmp_4_a_backlog_drains_step_by_step(history: History) -> None:
     for n in range(7):
         history.turn(f"e{n}")
@@ -216,6 +225,25 @@ def test_cmp_6_a_window_ends_before_a_call_without_answer(history: History) -> N
     history.add("e2", "user", "go")
     history.add("e2", "me", call("c1"))
     assert history.due(2) == [0, 1, 2]
+
+
+def test_cmp_6_a_free_head_goes_before_a_longer_run_behind(history: History) -> None:
+    history.turn("e1")
+    history.add("e2", "me", call("c1"))
+    history.turn("e3")
+    history.turn("e4")
+    assert history.due(4) == [0, 1]
+
+
+def test_cmp_6_invocations_that_hang_together_go_together(history: History) -> None:
+    history.add("e1", "me", call("a"), long_running_tool_ids=("a",))
+    history.add("e2", "me", call("b"), long_running_tool_ids=("b",))
+    history.add("e1", "user", answer("a", {}))
+    history.add("e2", "user", answer("b", {}))
+    history.turn("e3")
+    assert history.due(1) == [4, 5]
+    history.carry_out(history.slide(1))
+    assert history.due(1) == [0, 1, 2, 3]
 
 
 def test_cmp_6_parallel_calls_need_all_their_answers(history: History) -> None:

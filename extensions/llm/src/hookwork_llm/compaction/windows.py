@@ -88,20 +88,25 @@ class _Sliding:
 
     def find(self) -> list[int]:
         """The due window's positions, empty when no stretch can be summarised now."""
-        found = self._within_first(self.fresh)
-        fresh = [] if found else self._in_reach()
-        while fresh and not found:
-            invocations = _invocations(self.timeline, fresh)
-            if len(invocations) < (self.interval + 1) // 2:
-                break
-            found = self._within_first(fresh)
+        found = self._within(self.fresh, self.interval)
+        if found:
+            return found
+        reachable = fresh = self._in_reach()
+        while len(invocations := _invocations(self.timeline, fresh)) >= max(1, (self.interval + 1) // 2):
+            found = self._within(fresh, self.interval)
+            if found:
+                return found
             fresh = [p for p in fresh if self.timeline.events[p].invocation_id != invocations[0]]
+        # Invocations that were resumed by turns hang together: no window of `interval` of them parts nothing.
+        total, count = len(_invocations(self.timeline, reachable)), self.interval
+        while not found and self.interval <= count < total:
+            count *= 2
+            found = self._within(reachable, count)
         return found
 
-    def _within_first(self, fresh: Sequence[int]) -> list[int]:
-        """What can be summarised of the first ``interval`` invocations of these events and their overlap."""
-        invocations = _invocations(self.timeline, fresh)
-        return self.best(self._between(fresh[0], self._behind(fresh, invocations)), prefer_head=True)
+    def _within(self, fresh: Sequence[int], count: int) -> list[int]:
+        """What can be summarised of the first ``count`` invocations of these events and their overlap."""
+        return self.best(self._between(fresh[0], self._behind(fresh, count)), prefer_head=True)
 
     def _in_reach(self) -> list[int]:
         """The fresh events of stretches that are worth a summary.
@@ -112,11 +117,12 @@ class _Sliding:
         runs = (sequence[begin:end] for begin, end in self.links.runs(self.lane, sequence))
         return [p for run in runs if self._is_worth(run, MIN_EVENTS) for p in run if p in self.is_fresh]
 
-    def _behind(self, fresh: Sequence[int], invocations: Sequence[str]) -> int:
-        """The first position behind the window: where the invocation after the interval-th begins."""
+    def _behind(self, fresh: Sequence[int], count: int) -> int:
+        """The first position behind the window: where the invocation after the ``count``-th begins."""
         events = self.timeline.events
-        if len(invocations) > self.interval:
-            return next(p for p in fresh if events[p].invocation_id == invocations[self.interval])
+        invocations = _invocations(self.timeline, fresh)
+        if len(invocations) > count:
+            return next(p for p in fresh if events[p].invocation_id == invocations[count])
         return len(events)
 
     def _between(self, first: int, behind: int) -> list[int]:
