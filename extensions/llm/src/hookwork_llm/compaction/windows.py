@@ -118,12 +118,13 @@ class _Sliding:
         return [p for run in runs if self._is_worth(run, MIN_EVENTS) for p in run if p in self.is_fresh]
 
     def _behind(self, fresh: Sequence[int], count: int) -> int:
-        """The first position behind the window: where the invocation after the ``count``-th begins."""
+        """The first position behind the window: behind the last event of the first ``count`` invocations."""
         events = self.timeline.events
         invocations = _invocations(self.timeline, fresh)
-        if len(invocations) > count:
-            return next(p for p in fresh if events[p].invocation_id == invocations[count])
-        return len(events)
+        if len(invocations) <= count:
+            return fresh[-1] + 1
+        following = next(p for p in fresh if events[p].invocation_id == invocations[count])
+        return max(p for p in fresh if p < following) + 1
 
     def _between(self, first: int, behind: int) -> list[int]:
         """The lane's events from ``overlap`` invocations in front of the one at ``first`` up to ``behind``."""
