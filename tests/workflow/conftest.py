@@ -6,14 +6,27 @@ A line is ``path what``: ``seq@1/ask@1 call wait#a1``. ``✓`` is the end stamp,
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
 
-from hookwork import Agent, Content, Event, FunctionResponse, Part, RunConfig, Runner, RunOutcome
+from hookwork import (
+    Agent,
+    Content,
+    Event,
+    FunctionResponse,
+    Part,
+    RunConfig,
+    Runner,
+    RunOutcome,
+    Session,
+    SessionService,
+)
 from hookwork.errors import NothingToResume
+from hookwork.resolve import resolve_session_service
 from hookwork_inmemory import InMemorySessionService
 from hookwork_llm import LlmAgent, tool
 from hookwork_testkit import ScriptedModel, stream, text
@@ -23,28 +36,52 @@ class Crash(BaseException):
     """The process is gone: nothing that would catch an error may go on."""
 
 
-class CrashingSessions(InMemorySessionService):
-    """Stores events until the process dies; `revive` is the next process's first look at the same store."""
+class Store:
+    """A session store that outlives processes. Behind the n-th stored event the process dies, if that is asked for.
 
-    def __init__(self) -> None:
-        super().__init__()
+    ``url``: a store that each process opens for itself, with nothing kept in memory; else one object serves all.
+    """
+
+    def __init__(self, service: SessionService | None, url: str) -> None:
+        self.url = url
         self.stored = 0
         self.crash_after: int | None = None
         self.dead = False
+        self._service = service if service is not None or url else InMemorySessionService()
+        if self._service is not None:
+            self._watch(self._service)
 
     def revive(self) -> None:
+        """The next process."""
         self.crash_after, self.dead = None, False
 
-    async def append_event(self, session: Any, event: Event, *, redelivery: bool = False) -> Event:
-        if self.dead:
-            raise Crash
-        done = await super().append_event(session, event, redelivery=redelivery)
-        if not event.partial:
-            self.stored += 1
-            if self.stored == self.crash_after:
-                self.dead = True
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[SessionService]:
+        if self._service is not None:
+            yield self._service
+            return
+        service, _ = resolve_session_service(self.url)
+        self._watch(service)
+        try:
+            yield service
+        finally:
+            await service.close()
+
+    def _watch(self, service: Any) -> None:
+        append = service.append_event
+
+        async def append_event(session: Any, event: Event, *, redelivery: bool = False) -> Event:
+            if self.dead:
                 raise Crash
-        return done
+            done: Event = await append(session, event, redelivery=redelivery)
+            if not event.partial:
+                self.stored += 1
+                if self.stored == self.crash_after:
+                    self.dead = True
+                    raise Crash
+            return done
+
+        service.append_event = append_event
 
 
 class Turn(msgspec.Struct):
@@ -63,9 +100,9 @@ class Turn(msgspec.Struct):
 class Lab:
     """One session; every run is a new process: new agents, new runner, the same store."""
 
-    def __init__(self, build: Callable[[], Agent], service: Any = None) -> None:
+    def __init__(self, build: Callable[[], Agent], service: SessionService | None = None, url: str = "") -> None:
         self.build = build
-        self.service = service if service is not None else CrashingSessions()
+        self.store = Store(service, url)
         self.app_name = build().name
 
     async def run(
@@ -79,7 +116,10 @@ class Lab:
     ) -> Turn:
         config = RunConfig(streaming_mode="sse" if streaming else "none")
         seen: list[Event] = []
-        async with Runner(self.build(), sessions=self.service, config=config, plugins=list(plugins)) as runner:
+        async with (
+            self.store.opened() as service,
+            Runner(self.build(), sessions=service, config=config, plugins=list(plugins)) as runner,
+        ):
             run = runner.run(user_id="u", session_id="s", message=message, invocation_id=invocation_id)
             try:
                 async with run:
@@ -91,8 +131,9 @@ class Lab:
                 return Turn(events=seen, outcome=run.outcome, error=error)
             return Turn(events=seen, outcome=run.outcome)
 
-    async def session(self) -> Any:
-        return await self.service.get_session(app_name=self.app_name, user_id="u", session_id="s")
+    async def session(self) -> Session:
+        async with self.store.opened() as service:
+            return await service.get_session(app_name=self.app_name, user_id="u", session_id="s")
 
     async def events(self) -> list[Event]:
         return list((await self.session()).events)
@@ -180,10 +221,10 @@ class Scene(msgspec.Struct):
         return [line for _, lines, _ in self.turns for line in lines]
 
 
-async def play(scene: Scene, *, streaming: bool = False) -> Lab:
+async def play(scene: Scene, *, streaming: bool = False, url: str = "") -> Lab:
     """Play a scene and compare it turn by turn."""
     ran: list[str] = []
-    lab = Lab(lambda: scene.build(ran))
+    lab = Lab(lambda: scene.build(ran), url=url)
     before = 0
     for said, expected, waits in scene.turns:
         message = said if isinstance(said, str) else await lab.answer(said)
@@ -201,27 +242,27 @@ async def play(scene: Scene, *, streaming: bool = False) -> Lab:
     return lab
 
 
-async def play_crashed(scene: Scene, crash_after: int, *, by_id: bool) -> None:
+async def play_crashed(scene: Scene, crash_after: int, *, by_id: bool, url: str = "") -> None:
     """The same with a crash behind the n-th stored event: the end is the same, no body runs twice.
 
     ``by_id``: the crashed invocation is continued by its id; else by the next answer, where that can be given already.
     """
     ran: list[str] = []
-    lab = Lab(lambda: scene.build(ran))
-    lab.service.crash_after = crash_after
+    lab = Lab(lambda: scene.build(ran), url=url)
+    lab.store.crash_after = crash_after
     for number, (said, _, _) in enumerate(scene.turns):
         message = said if isinstance(said, str) else await lab.answer(said)
         turn = await lab.run(message)
         if turn.error is None:
             continue
         assert isinstance(turn.error, Crash)
-        lab.service.revive()
+        lab.store.revive()
         following = scene.turns[number + 1][0] if number + 1 < len(scene.turns) else None
         if not by_id and isinstance(following, dict) and await lab.is_open(following):
             continue
         again = await lab.run(invocation_id=await lab.first_invocation())
         assert again.error is None or isinstance(again.error, NothingToResume)
-    assert lab.service.stored >= crash_after
+    assert lab.store.stored >= crash_after
     lines = await lab.lines()
     if scene.answers_meet and not by_id:
         assert lines[-1] == scene.lines[-1]

@@ -197,7 +197,7 @@ async def until_it_waits(kit: Any, lab: Any, turn: Any) -> Any:
         if isinstance(turn.error, NothingToResume):
             return None
         assert isinstance(turn.error, ValueError | kit.Crash)
-        lab.service.revive()
+        lab.store.revive()
         turn = await lab.run(invocation_id=await lab.first_invocation())
     raise AssertionError("it fails for ever")
 
@@ -209,9 +209,9 @@ async def compare(kit: Any, shape: Shape, crashes: list[int], portions: list[int
     message: Any = "hi"
     while True:
         if crashes:
-            lab.service.crash_after = lab.service.stored + crashes.pop()
+            lab.store.crash_after = lab.store.stored + crashes.pop()
         turn = await until_it_waits(kit, lab, await lab.run(message))
-        lab.service.revive()
+        lab.store.revive()
         expected = interpret(shape, f"{shape.name}@1", answered)
         events = await lab.events()
         waiting = list((await lab.session()).open_calls)

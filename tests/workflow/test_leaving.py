@@ -162,7 +162,7 @@ async def test_ard_14_around_hooks_see_every_agent_leave_when_a_run_is_left(kit:
 async def test_wfa_2_a_paused_parallel_agent_has_awaited_its_children(kit: Any) -> None:
     ran: list[str] = []
 
-    def build() -> Agent:
+    def build() -> Any:
         wait = kit.body_of(ran, "wait", None, long_running=True)
         slow = kit.llm("slow", call("ts", id="s1"), "slow done", tools=[kit.body_of(ran, "ts")])
         return ParallelAgent(name="par", sub_agents=[kit.llm("a", call("wait", id="w1"), "a", tools=[wait]), slow])

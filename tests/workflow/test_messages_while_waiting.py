@@ -84,8 +84,8 @@ async def test_cpa_7_several_messages_in_a_row_all_reach_the_leaf(kit: Any) -> N
 
 
 async def test_cpa_7_the_newest_chat_leaf_hears_it_when_several_wait(kit: Any) -> None:
-    def build() -> Agent:
-        def child(name: str) -> Agent:
+    def build() -> Any:
+        def child(name: str) -> Any:
             wait = kit.body_of([], f"wait_{name}", None, long_running=True)
             return kit.llm(name, call(f"wait_{name}", id=f"{name}1"), f"{name} heard", tools=[wait])
 
@@ -103,7 +103,7 @@ async def test_cpa_7_the_newest_chat_leaf_hears_it_when_several_wait(kit: Any) -
 
 
 async def test_cpa_7_a_chat_leaf_hears_it_beside_an_older_custom_one(kit: Any) -> None:
-    def build() -> Agent:
+    def build() -> Any:
         wait = kit.body_of([], "wait", None, long_running=True)
         chat = kit.llm("chat", call("wait", id="w1"), "heard", tools=[wait])
         return SequentialAgent(
@@ -123,9 +123,9 @@ async def test_cpa_7_a_chat_leaf_hears_it_beside_an_older_custom_one(kit: Any) -
 async def test_cpa_7_a_message_that_a_crash_kept_from_the_leaf_is_heard_with_the_next(kit: Any) -> None:
     lab = kit.Lab(lambda: approval_sequence(kit, [], []))
     await lab.run("hi")
-    lab.service.crash_after = lab.service.stored + 1
+    lab.store.crash_after = lab.store.stored + 1
     assert isinstance((await lab.run("wait")).error, kit.Crash)
-    lab.service.revive()
+    lab.store.revive()
     assert (await lab.run("wait")).outcome.kind == "paused"
     assert (await lab.lines())[4:] == ["U seq@1/plan@1 'wait'", "U seq@1/plan@1 'wait'", "seq@1/plan@1 'noted' ✓"]
 
@@ -180,7 +180,7 @@ async def test_ans_7_hooks_meet_a_held_message_and_may_answer_it(kit: Any) -> No
 
 
 async def test_res_11_what_failed_does_not_hold_messages(kit: Any) -> None:
-    def build() -> Agent:
+    def build() -> Any:
         async def broken(ctx: Any) -> Any:
             yield Event(content=text_content("about to fail"))
             if ctx.user_content.text == "hi":

@@ -58,7 +58,7 @@ async def texts_after_answer(lab: Any, call_id: str) -> list[str]:
 @pytest.mark.parametrize("escalate", ["before", "after"])
 @pytest.mark.parametrize("mode", ["any", "direct"])
 async def test_cpa_8_escalate_of_a_resumed_child_ends_the_loop(kit: Any, escalate: str, mode: str) -> None:
-    def build() -> Agent:
+    def build() -> Any:
         children = [say("a"), ask("b", "q1", escalate=escalate), say("c")]
         return SequentialAgent(name="s", sub_agents=[LoopAgent(name="l", sub_agents=children, escalate=mode), say("z")])
 
@@ -70,7 +70,7 @@ async def test_cpa_8_escalate_of_a_resumed_child_ends_the_loop(kit: Any, escalat
 
 
 async def test_cpa_4_direct_ignores_a_deeper_escalate_after_a_resume_too(kit: Any) -> None:
-    def build() -> Agent:
+    def build() -> Any:
         inner = SequentialAgent(name="inner", sub_agents=[ask("b", "q1", escalate="before")])
         return LoopAgent(name="l", sub_agents=[inner, say("c")], escalate="direct", max_iterations=1)
 
@@ -80,7 +80,7 @@ async def test_cpa_4_direct_ignores_a_deeper_escalate_after_a_resume_too(kit: An
 
 
 async def test_cpa_8_an_empty_child_in_front_does_not_hide_the_one_that_is_due_after_an_escalate(kit: Any) -> None:
-    def build() -> Agent:
+    def build() -> Any:
         children = [SequentialAgent(name="empty"), ask("b", "q1", escalate="before"), say("c")]
         return LoopAgent(name="l", sub_agents=children)
 
@@ -108,7 +108,7 @@ async def test_cpa_8_a_second_pause_pauses_again(kit: Any) -> None:
 async def test_cpa_8_output_key_state_written_before_the_pause_is_there(kit: Any) -> None:
     seen: list[Any] = []
 
-    def build() -> Agent:
+    def build() -> Any:
         async def read(ctx: Any) -> Any:
             seen.append(ctx.state["draft"])
             yield Event(content=text_content("read"))
@@ -134,7 +134,7 @@ async def test_agt_16_hooks_run_per_entry_and_not_for_what_is_done_or_waits(kit:
         async def after_agent(self, ctx: Any, agent: Agent) -> None:
             met.append(f"<{agent.name}")
 
-    def build() -> Agent:
+    def build() -> Any:
         par = ParallelAgent(name="p", sub_agents=[ask("b", "q1"), ask("c", "q2")])
         return SequentialAgent(name="s", sub_agents=[say("a"), par, say("z")])
 
@@ -149,10 +149,26 @@ async def test_agt_16_hooks_run_per_entry_and_not_for_what_is_done_or_waits(kit:
     assert met == [">s+", ">p+", ">b+", "<b", "<p", ">z", "<z", "<s"]
 
 
+async def test_case_flow_1_the_next_step_is_not_even_begun_while_the_first_one_waits(kit: Any) -> None:
+    begun: list[str] = []
+
+    def build() -> Any:
+        wait = kit.body_of([], "wait", None, long_running=True)
+        first = kit.llm("ask", call("wait", id="a1"), "ask done", tools=[wait])
+        use = kit.llm("use", "used", before_agent=lambda ctx: begun.append(ctx.agent_name))
+        return SequentialAgent(name="seq", sub_agents=[first, use])
+
+    lab = kit.Lab(build)
+    assert (await lab.run("hi")).waits_for == ["a1"]
+    assert begun == []
+    assert await texts_after_answer(lab, "a1") == ["ask done", "used"]
+    assert begun == ["use"]
+
+
 async def test_act_16_branch_and_input_of_a_resumed_child_are_those_of_before(kit: Any) -> None:
     seen: list[tuple[str, Any, str]] = []
 
-    def build() -> Agent:
+    def build() -> Any:
         inner = ask("a", "q1")
 
         async def body(ctx: Any) -> Any:
@@ -170,7 +186,7 @@ async def test_act_16_branch_and_input_of_a_resumed_child_are_those_of_before(ki
 
 
 async def test_act_23_children_that_leave_no_trace_hold_nothing_up(kit: Any) -> None:
-    def build() -> Agent:
+    def build() -> Any:
         empty = [SequentialAgent(name="e1"), ParallelAgent(name="e2", sub_agents=[LoopAgent(name="e3")])]
         nothing = LoopAgent(name="e4", sub_agents=[SequentialAgent(name="e5")], max_iterations=2)
         return SequentialAgent(name="s", sub_agents=[empty[0], ask("a", "q1"), empty[1], say("z"), nothing])
@@ -186,7 +202,7 @@ async def test_act_23_children_that_leave_no_trace_hold_nothing_up(kit: Any) -> 
 async def test_act_12_a_bare_pause_pauses_all_parents_and_can_be_continued_by_id(kit: Any, kind: Any) -> None:
     ready: list[bool] = []
 
-    def build() -> Agent:
+    def build() -> Any:
         async def body(ctx: Any) -> Any:
             if not ctx.view.events:
                 yield Event(content=text_content("not yet"))
@@ -213,7 +229,7 @@ async def test_act_12_a_bare_pause_pauses_all_parents_and_can_be_continued_by_id
 async def test_act_12_a_failed_parallel_child_runs_again_beside_one_that_waits(kit: Any) -> None:
     broken = [True]
 
-    def build() -> Agent:
+    def build() -> Any:
         async def body(ctx: Any) -> Any:
             yield Event(content=text_content("try"))
             if broken:
@@ -235,7 +251,7 @@ async def test_case_hist_2_history_off_inside_a_parallel_agent(kit: Any) -> None
     """Interleaved a:call, b:call, a:response, b:text; a's second prompt holds nothing of b."""
     models: dict[str, Any] = {}
 
-    def build() -> Agent:
+    def build() -> Any:
         a = kit.llm("a", call("ta", id="a1"), "a done", tools=[kit.body_of([], "ta")], include_contents="none")
         b = kit.llm("b", call("tb", id="b1"), "b done", tools=[kit.body_of([], "tb")], include_contents="none")
         models.update(a=a.model, b=b.model)
@@ -283,7 +299,7 @@ async def test_act_6_resuming_many_children_is_linear(kit: Any) -> None:
 async def test_act_14_an_agent_that_its_before_hook_answered_for_is_done(kit: Any, kind: Any) -> None:
     met: list[str] = []
 
-    def build() -> Agent:
+    def build() -> Any:
         def instead(ctx: Any) -> Any:
             met.append(ctx.agent_name)
             return text_content("instead")
@@ -308,7 +324,7 @@ class Answers(Plugin):
 
 @pytest.mark.parametrize("kind", [SequentialAgent, ParallelAgent, LoopAgent])
 async def test_run_18_an_answer_that_before_run_kept_from_being_used_is_used_with_the_next(kit: Any, kind: Any) -> None:
-    def build() -> Agent:
+    def build() -> Any:
         par = ParallelAgent(name="p", sub_agents=[ask("a", "q1"), ask("b", "q2")])
         rounds = {"max_iterations": 1} if kind is LoopAgent else {}
         return kind(name="root", sub_agents=[par], **rounds)
@@ -321,7 +337,7 @@ async def test_run_18_an_answer_that_before_run_kept_from_being_used_is_used_wit
 
 
 async def test_cpa_7_a_message_that_before_run_answered_leaves_the_run_waiting(kit: Any) -> None:
-    def build() -> Agent:
+    def build() -> Any:
         wait = kit.body_of([], "wait", None, long_running=True)
         return SequentialAgent(name="s", sub_agents=[kit.llm("a", call("wait", id="w1"), "heard", tools=[wait])])
 
@@ -334,12 +350,12 @@ async def test_cpa_7_a_message_that_before_run_answered_leaves_the_run_waiting(k
 
 
 async def test_act_17_the_end_of_a_chain_of_hand_overs_stands_for_the_child(kit: Any) -> None:
-    def build() -> Agent:
+    def build() -> Any:
         async def body(ctx: Any) -> Any:
             if not ctx.view.events:
                 yield Event(content=text_content("helped"), output={"help": 1})
 
-        def handing(name: str, target: Agent) -> Agent:
+        def handing(name: str, target: Agent) -> Any:
             step = call("transfer_to_agent", id=f"{name}1", agent_name=target.name)
             return kit.llm(name, step, sub_agents=[target])
 

@@ -230,7 +230,7 @@ async def test_cpa_5_a_loop_in_which_nothing_waits_lets_others_run(kit: Any, chi
         def derives_end(self) -> bool:
             return True
 
-    inner = [Nothing(name="a", body=silent)] * children or [SequentialAgent(name="empty")]
+    inner: list[Agent] = [*[Nothing(name="a", body=silent)] * children] or [SequentialAgent(name="empty")]
     root = LoopAgent(name="l", sub_agents=inner)
     lab = kit.Lab(lambda: root)
     task = asyncio.ensure_future(lab.run("hi"))
@@ -252,7 +252,7 @@ async def test_agt_18_after_end_invocation_no_child_is_started(kit: Any, kind: s
         return
         yield
 
-    tree = {
+    tree: Any = {
         "sequence": lambda: SequentialAgent(name="r", sub_agents=[speaker("a", then=end), speaker("b")]),
         "loop": lambda: LoopAgent(name="r", sub_agents=[speaker("a", then=end), speaker("b")]),
         "parallel": lambda: ParallelAgent(name="r", sub_agents=[Agent(name="a", body=silent_end), speaker("b")]),

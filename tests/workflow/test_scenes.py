@@ -5,11 +5,11 @@ Each is played plain and streaming, and crashed behind every stored event, then 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hookwork import Agent
 from hookwork_testkit import call
 from hookwork_workflow import LoopAgent, ParallelAgent, SequentialAgent
 
@@ -20,7 +20,7 @@ NO = {"confirmed": False}
 def s1(kit: Any, answer: dict[str, Any]) -> Any:
     """Root LLM → transfer → sequence with an approval (CASE-HITL-2)."""
 
-    def build(ran: list[str]) -> Agent:
+    def build(ran: list[str]) -> Any:
         look, go = kit.body_of(ran, "look"), kit.body_of(ran, "go", require_confirmation=True)
         plan = kit.llm("plan", call("look", id="a2"), call("go", id="a3"), "plan text", tools=[look, go])
         seq = SequentialAgent(name="seq", sub_agents=[plan, kit.llm("report", "report text")])
@@ -50,7 +50,7 @@ def s1(kit: Any, answer: dict[str, Any]) -> Any:
 def s2(kit: Any) -> Any:
     """Sequence, long-running first step (CASE-FLOW-1)."""
 
-    def build(ran: list[str]) -> Agent:
+    def build(ran: list[str]) -> Any:
         wait = kit.body_of(ran, "wait", None, long_running=True)
         ask = kit.llm("ask", call("wait", id="a1"), "ask done", tools=[wait])
         return SequentialAgent(name="seq", sub_agents=[ask, kit.llm("use", "used")])
@@ -64,7 +64,7 @@ def s2(kit: Any) -> Any:
 def s3(kit: Any) -> Any:
     """A parallel child pauses inside a sequence."""
 
-    def build(ran: list[str]) -> Agent:
+    def build(ran: list[str]) -> Any:
         wait = kit.body_of(ran, "wait", None, long_running=True)
         a = kit.llm("a", call("wait", id="a1"), "a done", tools=[wait])
         b = kit.llm("b", call("bt", id="a2"), "b done", tools=[kit.body_of(ran, "bt")])
@@ -86,8 +86,8 @@ def s3(kit: Any) -> Any:
 def s3_both(kit: Any) -> Any:
     """Both children pause; b is answered first, then a."""
 
-    def build(ran: list[str]) -> Agent:
-        def child(name: str, call_id: str) -> Agent:
+    def build(ran: list[str]) -> Any:
+        def child(name: str, call_id: str) -> Any:
             wait = kit.body_of(ran, f"wait_{name}", None, long_running=True)
             return kit.llm(name, call(f"wait_{name}", id=call_id), f"{name} done", tools=[wait])
 
@@ -105,7 +105,7 @@ def s3_both(kit: Any) -> Any:
 def s4(kit: Any) -> Any:
     """A loop pauses in round two."""
 
-    def build(ran: list[str]) -> Agent:
+    def build(ran: list[str]) -> Any:
         wait = kit.body_of(ran, "wait", None, long_running=True)
         p = kit.llm("p", "p1", call("wait", id="a1"), "p2", tools=[wait])
         loop = LoopAgent(name="loop", sub_agents=[p, kit.llm("q", "q1", "q2")], max_iterations=2)
@@ -130,7 +130,7 @@ def s4(kit: Any) -> Any:
 def s4_transfers(kit: Any) -> Any:
     """In round one a hands over to b and b back: the next place of a is ``a@t2``; round two is still ``a@2``."""
 
-    def build(ran: list[str]) -> Agent:
+    def build(ran: list[str]) -> Any:
         b = kit.llm("b", call("transfer_to_agent", id="b1", agent_name="a"))
         first = call("transfer_to_agent", id="a1", agent_name="b")
         a = kit.llm("a", first, "a again", "a round two", sub_agents=[b])
@@ -151,7 +151,7 @@ def s4_transfers(kit: Any) -> Any:
 def s7(kit: Any) -> Any:
     """Sequence under an LLM root, crashed wherever it may."""
 
-    def build(ran: list[str]) -> Agent:
+    def build(ran: list[str]) -> Any:
         b = kit.llm("b", call("tb", id="a2"), "b done", tools=[kit.body_of(ran, "tb")])
         seq = SequentialAgent(name="seq", sub_agents=[kit.llm("a", "a done"), b])
         return kit.llm("root", call("transfer_to_agent", id="a1", agent_name="seq"), sub_agents=[seq])
@@ -181,7 +181,7 @@ def s8(kit: Any, place: str) -> Any:
             return [call("x", id="c1"), call("x2", id="c2")]
         return "after a" if "error" in results["c1"].response else "after b"
 
-    def build(ran: list[str]) -> Agent:
+    def build(ran: list[str]) -> Any:
         tools = [kit.body_of(ran, name, require_confirmation=True) for name in ("x", "x2")]
         plan = kit.llm("plan", turn, tools=tools)
         other = kit.llm("other", "other text")
@@ -206,7 +206,7 @@ def s8(kit: Any, place: str) -> Any:
     return kit.Scene(build=build, turns=turns, ran=["x2"], answers_meet=True)
 
 
-SCENES = {
+SCENES: dict[str, Any] = {
     "s1": lambda kit: s1(kit, YES),
     "s1-rejected": lambda kit: s1(kit, NO),
     "s2": s2,
@@ -234,4 +234,20 @@ async def test_act_41_a_scene_crashed_after_every_event_comes_to_the_same_end(ki
     scene = SCENES[name](kit)
     for crash_after in range(1, len(scene.lines) + 1):
         await kit.play_crashed(SCENES[name](kit), crash_after, by_id=by_id)
+    assert scene.lines
+
+
+@pytest.mark.parametrize("name", SCENES)
+async def test_scene_on_sqlite_every_run_in_a_process_of_its_own(kit: Any, name: str, tmp_path: Path) -> None:
+    scene = SCENES[name](kit)
+    lab = await kit.play(scene, url=f"sqlite:///{tmp_path}/sessions.db")
+    assert len(await lab.lines()) == len(scene.lines)
+
+
+@pytest.mark.parametrize("name", ["s1", "s2", "s4", "s7"])
+async def test_act_41_a_scene_on_sqlite_crashed_after_every_event(kit: Any, name: str, tmp_path: Path) -> None:
+    scene = SCENES[name](kit)
+    for crash_after in range(1, len(scene.lines) + 1):
+        url = f"sqlite:///{tmp_path}/{crash_after}.db"
+        await kit.play_crashed(SCENES[name](kit), crash_after, by_id=True, url=url)
     assert scene.lines
