@@ -13,6 +13,7 @@ subclass). A suite adapts on what a service says of itself (its
 
 from __future__ import annotations
 
+from hookwork_testkit.suites.agents import AgentSuite
 from hookwork_testkit.suites.artifacts import ArtifactServiceSuite
 from hookwork_testkit.suites.memory import MemoryServiceSuite
 from hookwork_testkit.suites.models import ModelSuite
@@ -21,6 +22,7 @@ from hookwork_testkit.suites.tools import ToolSuite
 from hookwork_testkit.suites.toolsets import ToolsetSuite
 
 __all__ = [
+    "AgentSuite",
     "ArtifactServiceSuite",
     "MemoryServiceSuite",
     "ModelSuite",
