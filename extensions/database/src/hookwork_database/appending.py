@@ -188,7 +188,7 @@ class Appends:
         behind = end_of(session)
         foreign = loaded.log.events[behind - loaded.log.offset :]
         loaded.add(StoredEvent(event, outcome.mark, outcome.raw, outcome.tie))
-        loaded.marker = Marker(loaded.marker.created_raw, outcome.raw, outcome.mark, event.id)
+        loaded.marker = Marker(loaded.marker.created_raw, outcome.raw, outcome.mark, event.id, 1)
         if entered.own:
             loaded.state = merged(loaded.state, entered.own)
         if foreign:

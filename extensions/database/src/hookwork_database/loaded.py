@@ -36,12 +36,17 @@ class StoredEvent(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """Where a session stands: its row and its newest event (spec DBP-8). ``*_raw`` are as the driver gives them."""
+    """Where a session stands: its row and its newest event (spec DBP-8). ``*_raw`` are as the driver gives them.
+
+    ``twins`` counts the events at the update time: one that google-adk stores at an equal time, under an id that sorts
+    before the newest one's, would show nowhere else. -1: not known, which equals nothing that is read.
+    """
 
     created_raw: Any
     updated_raw: Any
     updated: int
     last_id: str
+    twins: int
 
 
 class LoadedSession:

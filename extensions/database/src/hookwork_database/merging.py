@@ -123,15 +123,14 @@ def latest(loaded: LoadedSession) -> LoadedSession:
 
 def follow(session: Session, loaded: LoadedSession) -> LoadedSession:
     """Bring a handle of a log that was begun anew over to the present one: it shows all it showed, and what is new."""
-    while loaded.successor is not None:
-        shown = {event.id for event in session.events}
-        loaded = loaded.successor
-        ids = [event.id for event in loaded.log.events]
-        first = next((place for place, id in enumerate(ids) if id in shown), len(ids))
-        session.log, session.start = loaded.log, first
-        session.length = next((place + 1 for place in range(len(ids) - 1, first - 1, -1) if ids[place] in shown), first)
-        session.length -= first
-        session.backend = loaded
+    if loaded.successor is None:
+        return loaded
+    complete, shown = session.complete, {event.id for event in session.events}
+    loaded = latest(loaded)
+    places = [place for place, event in enumerate(loaded.log.events) if event.id in shown]
+    end = places[-1] + 1 if places else len(loaded.log.events)
+    first = 0 if complete else places[0] if places else end
+    session.log, session.start, session.length, session.backend = loaded.log, first, end - first, loaded
     return loaded
 
 

@@ -128,10 +128,10 @@ def read_session(layout: Layout, key: SessionKey, known: Known | None, want: Wan
     rows = yield layout.open, key
     if not rows:
         return None
-    created_raw, updated_raw, state_column, app_column, user_column, last_id = rows[0]
+    created_raw, updated_raw, state_column, app_column, user_column, last_id, twins = rows[0]
     created = layout.session_micros(created_raw, key)
     updated = layout.session_micros(updated_raw, key)
-    marker = Marker(created_raw, updated_raw, updated, last_id or "")
+    marker = Marker(created_raw, updated_raw, updated, last_id or "", twins)
     app = _shared(app_column, known.app if known else None, f"table app_states: app {key.app_name!r}")
     user = _shared(user_column, known.user if known else None, f"table user_states: user {key.user_id!r}")
     if known is not None and (known.created != created or not (known.loaded or known.whole or want == NOTHING)):
@@ -164,9 +164,9 @@ def _behind(layout: Layout, key: SessionKey, known: Known) -> Plan[list[StoredEv
     raw, tie = known.last
     rows = yield layout.behind, (*key, raw, raw, tie)
     newer = [layout.stored(row, key) for row in rows]
-    if known.first is None:
+    if known.first is None or known.whole:
         counted = yield layout.count, key
-        expected = known.offset + len(newer)
+        expected = known.end + len(newer)
     else:
         raw, tie = known.first
         counted = yield layout.count_from, (*key, raw, raw, tie)
@@ -387,7 +387,7 @@ def append_fully(layout: Layout, request: AppendRequest) -> Plan[Outcome]:
     if newer is None:
         newer = _reversed(layout, key, (yield layout.newest, (*key, EVERYTHING)))
     last_id = newer[-1].event.id if newer else known.marker.last_id
-    marker = Marker(rows[0][0], updated_raw, updated, last_id)
+    marker = Marker(rows[0][0], updated_raw, updated, last_id, -1)
     state = layout.session_state(state_column, key)
     if found:
         return Existing(layout.stored(found[0], key).event, Foreign(newer, whole, marker, state))
@@ -402,7 +402,7 @@ def append_fully(layout: Layout, request: AppendRequest) -> Plan[Outcome]:
     mark = max(request.mark, updated + 1, newest + 1)
     merged = FrozenDict({**state, **entered.own}) if entered.own else state
     written = yield from write_append(layout, request, mark, merged if entered.own else None)
-    if not newer and marker == known.marker:
+    if not newer and not whole and updated_raw == known.marker.updated_raw:
         return written
     return written._replace(foreign=Foreign(newer, whole, marker, state))
 
@@ -479,7 +479,7 @@ def create_session(
     yield layout.ensure_user, (key.app_name, key.user_id, layout.encode_state({}), raw)
     shared_app = yield from merge_app(layout, key, app, raw)
     shared_user = yield from merge_user(layout, key, user, raw)
-    return Created(Marker(raw, raw, micros, ""), shared_app, shared_user)
+    return Created(Marker(raw, raw, micros, "", 0), shared_app, shared_user)
 
 
 class Listed(NamedTuple):
@@ -511,7 +511,7 @@ def list_sessions(layout: Layout, app_name: str, user_id: str | None) -> Plan[li
         if user is None:
             user = users[key.user_id] = _shared(row[6], None, f"table user_states: user {key.user_id!r}")
         created, updated = layout.session_micros(row[3], key), layout.session_micros(row[4], key)
-        marker = Marker(row[3], row[4], updated, "")
+        marker = Marker(row[3], row[4], updated, "", -1)
         found.append(Listed(key, created, marker, layout.session_state(row[5], key), app, user, bool(row[7])))
     found.sort(key=lambda listed: (listed.marker.updated, listed.key.user_id, listed.key.id))
     return found

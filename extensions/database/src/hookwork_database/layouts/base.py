@@ -52,9 +52,13 @@ class Layout(ABC):
             "(SELECT e.id FROM events e WHERE e.app_name = s.app_name AND e.user_id = s.user_id "
             f"AND e.session_id = s.id ORDER BY e.timestamp DESC, e.{tie} DESC LIMIT 1)"
         )
-        #: create_time, update_time, state, app state, user state, id of the newest event.
+        twins = (
+            "(SELECT COUNT(*) FROM events t WHERE t.app_name = s.app_name AND t.user_id = s.user_id "
+            "AND t.session_id = s.id AND t.timestamp = s.update_time)"
+        )
+        #: create_time, update_time, state, app state, user state, id of the newest event, events at the update time.
         self.open = (
-            f"SELECT s.create_time, s.update_time, s.state, a.state, u.state, {newest} FROM sessions s "
+            f"SELECT s.create_time, s.update_time, s.state, a.state, u.state, {newest}, {twins} FROM sessions s "
             "LEFT JOIN app_states a ON a.app_name = s.app_name "
             "LEFT JOIN user_states u ON u.app_name = s.app_name AND u.user_id = s.user_id "
             "WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?"
