@@ -8,7 +8,8 @@ import pytest
 
 from hookwork.agent import Agent
 from hookwork.errors import ConfigurationError, DuplicateToolError, InvalidToolError, UnknownModelError
-from hookwork.tool import RESERVED_TOOL_NAMES, Tool, Toolset
+from hookwork.records.request import FunctionDeclaration
+from hookwork.tool import RESERVED_TOOL_NAMES, Tool, Toolset, ToolWrapper
 from hookwork_llm import FunctionTool, LlmAgent, tool
 from hookwork_testkit import ScriptedModel, call
 
@@ -153,3 +154,78 @@ def test_the_public_names_are_lazy_and_listed() -> None:
         assert getattr(hookwork_llm, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         hookwork_llm.Nothing  # noqa: B018
+
+
+class Duck:
+    """A tool by its methods, without the base class."""
+
+    name = "duck"
+
+    def declaration(self) -> FunctionDeclaration:
+        return FunctionDeclaration(name="duck", description="Quacks.")
+
+    async def run(self, ctx: Any, args: dict[str, Any]) -> dict[str, Any]:
+        return {"quack": args}
+
+
+class DuckThatProcesses(Duck):
+    async def process_request(self, ctx: Any, request: Any) -> None:
+        request.append_instruction("Mind the duck.")
+
+
+async def test_tl_1_a_tool_needs_no_base_class(runner_factory: Any, play: Any) -> None:
+    model = ScriptedModel([call("duck", loud=True), "done"])
+    async with runner_factory(LlmAgent(name="a", model=model, tools=[Duck()])) as runner:
+        turn = await play(runner)
+    assert model.requests[0].declared == ["duck"]
+    assert turn.events[1].function_responses[0].response == {"quack": {"loud": True}}
+
+
+async def test_tl_1_its_own_process_request_decides(runner_factory: Any, play: Any) -> None:
+    model = ScriptedModel(["done"])
+    async with runner_factory(LlmAgent(name="a", model=model, tools=[DuckThatProcesses()])) as runner:
+        await play(runner)
+    assert model.requests[0].declared == []
+    assert model.requests[0].instruction.endswith("Mind the duck.")
+
+
+async def test_tl_11_a_wrappers_own_run_is_not_passed_by(runner_factory: Any, play: Any) -> None:
+    seen: list[Any] = []
+
+    class Logging(ToolWrapper):
+        async def run(self, ctx: Any, args: dict[str, Any]) -> Any:
+            seen.append(args)
+            return await self.inner.run(ctx, args)  # type: ignore[attr-defined]
+
+    model = ScriptedModel([[call("look", city="Rome"), call("look", city=7)], "done"])
+    async with runner_factory(LlmAgent(name="a", model=model, tools=[Logging(FunctionTool(look))])) as runner:
+        turn = await play(runner)
+    answered, refused = (response.response for response in turn.events[1].function_responses)
+    assert answered == {"result": "Rome"}
+    assert "/city" in refused["error"]
+    assert seen == [{"city": "Rome"}]  # arguments are checked before
+
+
+def test_fn_2_what_cannot_be_resolved_is_found_when_the_tool_enters_an_agent() -> None:
+    namespace: dict[str, Any] = {}
+    exec("from __future__ import annotations\ndef f(a: NotThere) -> None: ...\n", namespace)
+    made = tool(namespace["f"])  # it may still come to be defined
+    with pytest.raises(InvalidToolError, match="'NotThere'"):
+        LlmAgent(name="a", tools=[made])
+
+
+async def test_run_26_tools_and_toolsets_are_closed_with_the_runner(runner_factory: Any) -> None:
+    closed: list[str] = []
+
+    class ClosableTool(Named):
+        async def close(self) -> None:
+            closed.append("tool")
+
+    class ClosableSet(Empty):
+        async def close(self) -> None:
+            closed.append("toolset")
+
+    agent = LlmAgent(name="a", model=ScriptedModel(), tools=[ClosableTool("t"), ClosableSet()])
+    async with runner_factory(agent):
+        pass
+    assert sorted(closed) == ["tool", "toolset"]

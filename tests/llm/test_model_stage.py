@@ -313,6 +313,22 @@ async def test_ard_3_around_model_sees_a_cached_answer_and_who_gave_it(runner_fa
     assert seen == [("cached", None, "cache")]
 
 
+async def test_a_hooks_content_without_a_role_is_a_model_turn(runner_factory: Any, play: Any) -> None:
+    answers = iter(
+        [ModelResponse(content=Content(parts=[call("f")])), ModelResponse(content=Content(parts=[Part(text="ok")]))]
+    )
+    model = ScriptedModel(["next"])
+
+    def before(ctx: Any, request: Any) -> ModelResponse | None:
+        return next(answers, None)
+
+    async with runner_factory(LlmAgent(name="a", model=model, tools=[f], before_model=before)) as runner:
+        turn = await play(runner)
+        assert [event.content.role for event in turn.events] == ["model", "user", "model"]
+        await play(runner, "and now?")
+    assert [content.text for content in model.prompts[0]][-2:] == ["ok", "and now?"]
+
+
 # --- effects ----------------------------------------------------------------------------------------------------------
 
 

@@ -11,24 +11,51 @@ from hookwork.agent import Agent, as_callbacks
 from hookwork.errors import ConfigurationError, DuplicateToolError
 from hookwork.model import Model
 from hookwork.node import Standing
-from hookwork.tool import RESERVED_TOOL_NAMES, Tool, Toolset
+from hookwork.tool import RESERVED_TOOL_NAMES, Closable, Tool, Toolset, ToolWrapper, capability, pack_tool
 
 if TYPE_CHECKING:
     from hookwork.activation import View
-    from hookwork.context import InvocationContext
+    from hookwork.context import InvocationContext, ToolContext
     from hookwork.invocation import Setup
+    from hookwork.model import ModelRequest
     from hookwork.records.event import Event
-    from hookwork.records.request import GenerateContentConfig
+    from hookwork.records.request import FunctionDeclaration, GenerateContentConfig
     from hookwork_llm.request_stages import RequestStage
 
 Callback = Callable[..., Any]
 
 
 def _as_tools(values: Iterable[Any]) -> tuple[Tool | Toolset, ...]:
-    """Functions become tools; tools and toolsets stay."""
+    """Functions become tools; tools and toolsets stay; what is a tool by its methods alone gets the rest of a Tool."""
     from hookwork_llm.functions import as_tool
 
-    return tuple(value if isinstance(value, Tool | Toolset) else as_tool(value) for value in values)
+    tools: list[Tool | Toolset] = []
+    for value in values:
+        made = value if isinstance(value, Toolset) else as_tool(value)
+        tools.append(made if isinstance(made, Tool | Toolset) else _AdoptedTool(made))
+    return tuple(tools)
+
+
+class _AdoptedTool(ToolWrapper):
+    """A tool that has the methods of the contract and not its base class (tools-plugins TL-01)."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.name = inner.name
+        self.description = getattr(inner, "description", "")
+        self.is_long_running = bool(getattr(inner, "is_long_running", False))
+        self.idempotent = getattr(inner, "idempotent", None)
+
+    def declaration(self) -> FunctionDeclaration | None:
+        declare = getattr(self.inner, "declaration", None)
+        return declare() if declare is not None else None
+
+    async def process_request(self, ctx: ToolContext, request: ModelRequest) -> None:
+        own = getattr(self.inner, "process_request", None)
+        if own is None:
+            pack_tool(request, self)
+        else:
+            await own(ctx, request)
 
 
 def _as_stages(values: Iterable[RequestStage]) -> tuple[RequestStage, ...]:
@@ -130,7 +157,8 @@ class LlmAgent(Agent):
         return standing(view)
 
     def closables(self) -> Iterable[Any]:
-        return self.toolsets
+        closable = [capability(tool, Closable) for tool in self.function_tools]
+        return (*self.toolsets, *(tool for tool in closable if tool is not None))
 
     def prepare(self, setup: Setup) -> Any:
         from hookwork_llm.prepared import Prepared

@@ -274,6 +274,9 @@ class Flow:
             name = response.model_version or stage.request.model or stage.model.name
             inv.usage.add(self.agent.name, name, usage)
         content = response.content
+        if content is not None and content.role is None:  # a hook left it out; without one it would never be shown
+            content = content.replace(role="model")
+            response = response.replace(content=content)
         calls = content.function_calls if content is not None and not response.error_code else []
         if not calls:
             response = self._limit_thoughts(response)

@@ -325,7 +325,7 @@ class ToolCall:
     async def _body(self, validator: ArgumentValidator | None, converted: Any) -> Any:
         ctx, function = self.ctx, self.function
         if function is not None:
-            if validator is not None:
+            if validator is function:  # else a wrapper has a `run` of its own, which must not be passed by
                 return await validator.run_validated(ctx, converted)
             result = function.run(ctx, self.args)
             return await result if inspect.isawaitable(result) else result
