@@ -120,6 +120,14 @@ class View:
         events = self._inv.session.events
         return [events[position] for position in record.own] if record is not None else []
 
+    def unanswered(self, author: str) -> list[Call]:
+        """Calls of an agent that have no response, in order, whatever invocation made them (ACT-20)."""
+        return [call for call in self._inv.history().unanswered.values() if call.author == author and not call.responses]
+
+    def at(self, record: Record) -> View:
+        """The view of another place, e.g. of a delegation that an earlier invocation began."""
+        return View(self._inv, record.invocation_id, record.path)
+
     def scope_record(self, scope: str) -> Record | None:
         """The record of the delegation that speaks in an isolation scope, whatever invocation wrote it (ACT-26)."""
         place = self._inv.history().scope_paths.get(scope)
@@ -268,6 +276,11 @@ class Activation:
         self._waits = False
         #: whose value the newest before or after stage took (tools-plugins ARD-11).
         self._decided_by = "default"
+
+    @property
+    def final_event(self) -> Event | None:
+        """The newest own event of the last agent of the chain, None when none was made in this run."""
+        return self._final
 
     def __aiter__(self) -> AsyncGenerator[Event, None]:
         return self._events

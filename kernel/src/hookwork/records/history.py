@@ -93,8 +93,8 @@ class Call(msgspec.Struct):
 class Record(msgspec.Struct):
     """What stored events say about one place (ACT-5). Positions are indices into the log; -1 = never.
 
-    ``first`` and ``newest*`` cover the subtree, ``own*`` and ``calls`` the place itself. ``turns`` counts its model
-    turns.
+    ``first``, ``newest*`` and ``waiting`` (unanswered or open calls) cover the subtree, ``own*`` and ``calls`` the place
+    itself. ``turns`` counts its model turns.
     """
 
     path: str
@@ -116,6 +116,7 @@ class Record(msgspec.Struct):
     escalated_below: bool = False
     turns: int = 0
     children: list[str] = msgspec.field(default_factory=list)
+    waiting: dict[int, Call] = msgspec.field(default_factory=dict)
 
     @property
     def news(self) -> int:
@@ -182,14 +183,8 @@ class HistoryIndex:
 
     def open_below(self, invocation_id: str, path: str) -> list[Call]:
         """Open calls of a place and everything under it, in order of raising."""
-        below = f"{path}/"
-        return [
-            call
-            for call in self.unanswered.values()
-            if call.is_open
-            and call.invocation_id == invocation_id
-            and (call.path == path or call.path.startswith(below))
-        ]
+        record = self.records.get((invocation_id, path))
+        return [call for call in record.waiting.values() if call.is_open] if record is not None else []
 
     # --- building -----------------------------------------------------------------------------------------------------
 
@@ -312,7 +307,20 @@ class HistoryIndex:
         self.calls.append(entry)
         self.unanswered[id(entry)] = entry
         if path:
-            self._record(event.invocation_id, path, position).calls.append(entry)
+            record = self._record(event.invocation_id, path, position)
+            record.calls.append(entry)
+            record.waiting[id(entry)] = entry
+            for parent in parents(path):
+                self._record(event.invocation_id, parent, position).waiting[id(entry)] = entry
+
+    def _settle(self, call: Call) -> None:
+        """A call neither lacks a response nor waits any more."""
+        if self.unanswered.pop(id(call), None) is None or not call.path:
+            return
+        for path in (call.path, *parents(call.path)):
+            record = self.records.get((call.invocation_id, path))
+            if record is not None:
+                record.waiting.pop(id(call), None)
 
     def _take_response(self, position: int, event: Event, response: FunctionResponse, answered: dict[str, int]) -> None:
         call = self._answered_call(position, response.id or "", event.author, answered)
@@ -331,7 +339,7 @@ class HistoryIndex:
         if closes and call.closed_at is None:
             call.closed_at = position
         if not call.is_open and not placeholder:
-            self.unanswered.pop(id(call), None)
+            self._settle(call)
         if by_user and call.path:
             record = self._record(call.invocation_id, call.path, position)
             record.newest_answer = position
@@ -342,10 +350,10 @@ class HistoryIndex:
 
     def _close_scope(self, scope: str, position: int) -> None:
         """The response of a delegating call closes every open call of its scope (PND-1, ACT-26)."""
-        for key, other in list(self.unanswered.items()):
+        for other in list(self.unanswered.values()):
             if other.isolation_scope == scope and other.closed_at is None:
                 other.closed_at = position
-                del self.unanswered[key]
+                self._settle(other)
 
     def _answered_call(self, position: int, call_id: str, author: str, answered: dict[str, int]) -> Call | None:
         """The newest earlier call of the id; the n-th response of an id in one event meets the n-th such call.
