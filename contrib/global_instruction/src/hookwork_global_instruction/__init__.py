@@ -1,0 +1,3 @@
+"""A plugin that puts one instruction in front of every agent's own."""
+
+from __future__ import annotations

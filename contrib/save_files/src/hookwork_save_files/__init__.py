@@ -1,0 +1,3 @@
+"""A plugin that keeps the files of a user's message as artifacts."""
+
+from __future__ import annotations
