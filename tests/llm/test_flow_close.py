@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -28,6 +30,37 @@ class Watch(Plugin):
 
     def after_run(self, outcome: Any) -> None:
         self.outcomes.append(outcome)
+
+
+class Everything(Plugin):
+    """Every around and effect hook, passing through: the long way of each stage."""
+
+    name = "everything"
+
+    @asynccontextmanager
+    async def around_run(self) -> AsyncIterator[None]:
+        yield
+
+    @asynccontextmanager
+    async def around_agent(self) -> AsyncIterator[None]:
+        yield
+
+    @asynccontextmanager
+    async def around_model(self) -> AsyncIterator[None]:
+        yield
+
+    @asynccontextmanager
+    async def around_tool(self) -> AsyncIterator[None]:
+        yield
+
+    async def perform_model(self, call: Any) -> Any:
+        return await call.default()
+
+    async def perform_tool(self, call: Any) -> Any:
+        return await call.default()
+
+    async def perform_write(self, call: Any) -> Any:
+        return await call.default()
 
 
 class ConsumerError(Exception):
@@ -77,7 +110,8 @@ async def leave_at(run: Any, position: int, how: str) -> list[Event]:
 
 @pytest.mark.parametrize("how", LEAVINGS)
 @pytest.mark.parametrize("streaming", [False, True], ids=["plain", "streaming"])
-async def test_inv_3_leaving_at_each_event(runner_factory: Any, streaming: bool, how: str) -> None:
+@pytest.mark.parametrize("hooks", [(), (Everything(),)], ids=["no hooks", "every hook"])
+async def test_inv_3_leaving_at_each_event(runner_factory: Any, hooks: Any, streaming: bool, how: str) -> None:
     """What was yielded is stored, nothing else is; after_run ran once; the next turn works on a valid prompt."""
 
     @tool(long_running=True)
@@ -90,7 +124,7 @@ async def test_inv_3_leaving_at_each_event(runner_factory: Any, streaming: bool,
         watch = Watch()
         model = ScriptedModel([*script(), "next"])
         agent = LlmAgent(name="a", model=model, tools=[look, ship])
-        async with runner_factory(agent, plugins=[watch]) as runner:
+        async with runner_factory(agent, plugins=[watch, *hooks]) as runner:
             run = runner.run(user_id="u", session_id="s", message="hi", config=SSE if streaming else RunConfig())
             taken = await leave_at(run, position, how)
             assert len(taken) == position + 1

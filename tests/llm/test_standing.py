@@ -159,6 +159,28 @@ async def test_act_43_a_long_running_call_that_never_ran_is_run_by_rerun(runner_
     assert shape_of(list(session.events)) == shape_of(history)
 
 
+async def test_act_43_a_call_that_gave_a_status_and_may_not_be_repeated_is_run_by_rerun(
+    runner_factory: Any, play: Any
+) -> None:
+    """It is open, and the caller says so explicitly."""
+    runs: list[str] = []
+
+    @tool(long_running=True, idempotent=False)
+    async def build() -> Any:
+        """Build."""
+        runs.append("build")
+        return {"status": "queued"} if len(runs) == 1 else Finished({"built": True})
+
+    model = ScriptedModel([call("build", "c1"), "queued", "built"])
+    async with runner_factory(LlmAgent(name="a", model=model, tools=[build])) as runner:
+        paused = await play(runner)
+        assert paused.open_ids == ["c1"]
+        done = await play(runner, None, invocation_id=paused.outcome.invocation_id, rerun=["c1"])
+    assert done.scene == ["a: -build", "a: built"]
+    assert (done.outcome.kind, done.open_ids, len(runs)) == ("completed", [], 2)
+    assert_valid_prompt(model.prompts[-1])
+
+
 async def test_res_10_a_tool_that_may_not_be_repeated_is_answered_as_interrupted(
     runner_factory: Any, play: Any
 ) -> None:

@@ -204,7 +204,8 @@ def _event_of_requests(flow: Flow, parts: Sequence[Part]) -> Event:
 
 async def resume_batch(flow: Flow) -> AsyncGenerator[Event, None]:
     """What an entry of a known activation runs first: answered approvals, unasked requests, unrun calls (ACT-20)."""
-    pending = sort_calls(flow.ctx.view)
+    view = flow.ctx.view
+    pending = sort_calls(view)
     if pending.on_child:
         flow.over = True  # no model call before these calls have a response (ACT-22)
     if not pending.executable:
@@ -224,7 +225,7 @@ async def resume_batch(flow: Flow) -> AsyncGenerator[Event, None]:
         calls.append(approved)
     for call in pending.unrun:
         again = _tool_call(flow, call, call.position)
-        if again.tool.idempotent is False and not _has_children(flow, again):
+        if again.tool.idempotent is False and call.id not in view.rerun and not _has_children(flow, again):
             again.answer(
                 {"error": "interrupted: whether this call had an effect is not known, so it was not run again"}
             )

@@ -19,7 +19,8 @@ class Pending:
     """The calls of an activation, sorted (ACT-20).
 
     ``answered``: (request, call, decision) in request order. ``unasked``: calls with a placeholder whose request event
-    is missing (a crash between the two). ``unrun``: ordinary calls without a response. ``waiting``: what a person has
+    is missing (a crash between the two). ``unrun``: ordinary calls without a response, and what the run was told to run
+    again (ACT-43). ``waiting``: what a person has
     to answer. ``on_child``: calls without a response because what they started waits.
     """
 
@@ -61,7 +62,7 @@ def sort_calls(view: View) -> Pending:
         elif not call.responses:
             _sort_unanswered(pending, call, view)
         elif call.is_open:
-            pending.waiting.append(call)
+            (pending.unrun if call.id in view.rerun else pending.waiting).append(call)
     order = {id(request): position for position, request in enumerate(requests)}
     pending.answered.sort(key=lambda entry: order[id(entry[0])])
     return pending
