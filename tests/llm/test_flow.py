@@ -365,34 +365,6 @@ async def test_agt_18_end_invocation_is_seen_everywhere(runner_factory: Any, pla
     assert ran == (["tool"] if where in ("tool", "after_tool") else [])
 
 
-# --- output_key -------------------------------------------------------------------------------------------------------
-
-
-async def test_llm_10_output_key_takes_the_final_text_without_thoughts(runner_factory: Any, play: Any) -> None:
-    model = ScriptedModel([["Let me look.", call("look", "c1", city="Rome")], [thought("hm"), "It is ", "5."]])
-    async with runner_factory(agent_of(model, look, output_key="out")) as runner:
-        turn = await play(runner)
-    assert [dict(event.actions.state_delta) for event in turn.events] == [{}, {}, {"out": "It is 5."}]
-
-
-async def test_llm_10_a_pause_does_not_wipe_the_previous_value(runner_factory: Any, play: Any, stored: Any) -> None:
-    @tool(long_running=True)
-    async def wait() -> None:
-        """Wait."""
-
-    model = ScriptedModel([call("wait", "c1")])
-    async with runner_factory(agent_of(model, wait, output_key="out")) as runner:
-        await play(runner, state_delta={"out": "old"})
-        assert (await stored(runner)).state["out"] == "old"
-
-
-async def test_llm_10_partials_write_nothing(runner_factory: Any, play: Any) -> None:
-    model = ScriptedModel([stream("It is ", "5.")])
-    async with runner_factory(agent_of(model, output_key="out"), config=SSE) as runner:
-        turn = await play(runner)
-    assert [dict(event.actions.state_delta) for event in turn.events] == [{}, {}, {"out": "It is 5."}]
-
-
 # --- events, state, contexts ------------------------------------------------------------------------------------------
 
 

@@ -89,6 +89,9 @@ class Batch:
         parts = [Part(function_response=call.response) for call in calls if call.response is not None]
         buffers = [call.buffer for call in calls if call.buffer]
         actions = _merged_actions(calls)
+        shown = _displayed(calls)
+        if shown and flow.agent.output_key is not None:
+            actions = actions.replace(state_delta={flow.agent.output_key: "".join(part.text or "" for part in shown)})
         if not parts and not buffers and actions is NO_ACTIONS:
             return None
         closed = [
@@ -102,7 +105,7 @@ class Batch:
             invocation_id=flow.inv.invocation_id,
             author=flow.agent.name,
             actions=actions,
-            content=Content(role="user", parts=[*parts, *_displayed(calls)]) if parts else None,
+            content=Content(role="user", parts=[*parts, *shown]) if parts else None,
             branch=flow.ctx.branch,
             isolation_scope=flow.ctx.isolation_scope,
             node_info=flow.stamp_info if ends and not actions.transfer_to_agent else flow.path_info,

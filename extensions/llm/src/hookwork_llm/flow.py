@@ -283,6 +283,8 @@ class Flow:
             self.over = not self._is_thought_only(response)
         else:
             self.thought_turns = 0
+        long_running = self._long_running(calls) if calls else ()
+        is_final = self.over or bool(long_running)  # what stands beside a call that may wait is shown as an answer
         event = event_of(
             response,
             self.event_id,
@@ -291,8 +293,8 @@ class Flow:
             ctx.branch,
             ctx.isolation_scope,
             self.stamp_info if self.over else self.path_info,
-            actions=self._output_actions(response) if self.over and self.agent.output_key is not None else NO_ACTIONS,
-            long_running=self._long_running(calls) if calls else (),
+            actions=self._output_actions(response) if is_final and self.agent.output_key is not None else NO_ACTIONS,
+            long_running=long_running,
         )
         if is_model_turn(event):
             self.turn += 1
