@@ -102,7 +102,12 @@ async def _artifacts_before(inv: Invocation, kept: Sequence[Event], hidden: Sequ
 
 
 async def _put_back(service: ArtifactService, inv: Invocation, name: str, version: int | None) -> int:
-    where = {"app_name": inv.app_name, "user_id": inv.user_id, "session_id": inv.session_id, "filename": name}
+    where: dict[str, Any] = {
+        "app_name": inv.app_name,
+        "user_id": inv.user_id,
+        "session_id": inv.session_id,
+        "filename": name,
+    }
     if version is not None:
         old = await service.load_artifact(**where, version=version)
         return await service.save_artifact(**where, artifact=old)

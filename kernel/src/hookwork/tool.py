@@ -151,7 +151,7 @@ class ToolWrapper(Tool):
 
 
 @cache
-def _members(protocol: type) -> tuple[str, ...]:
+def _members(protocol: Any) -> tuple[str, ...]:
     """The methods that make up a capability."""
     return tuple(name for name, value in vars(protocol).items() if callable(value) and not name.startswith("_"))
 
@@ -161,7 +161,7 @@ def capability(tool: Any, protocol: type[P]) -> P | None:
 
     What `isinstance` says of these protocols, without its cost of several microseconds for each question.
     """
-    members = _members(protocol)
+    members = _members(protocol)  # type: ignore[arg-type]
     while tool is not None:
         for name in members:
             if getattr(tool, name, None) is None:

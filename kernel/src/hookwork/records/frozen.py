@@ -50,6 +50,7 @@ class FrozenDict(dict[str, Any]):
     # Where the value hangs, for error texts; set only when it is known. Without an __init__ of its own the type is built
     # at the speed of a plain dict.
     __slots__ = ("_where",)
+    _where: Where
 
     __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
 
@@ -75,6 +76,7 @@ class FrozenList(list[Any]):
     """A read-only list. ``list(x)``, ``x + y``, slices, `copy.copy` and `copy.deepcopy` give plain mutable ones."""
 
     __slots__ = ("_where",)
+    _where: Where
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = extend = insert = pop = remove = clear = sort = reverse = _refuse

@@ -55,18 +55,7 @@ class JsonSchema:
             raise SchemaError(f"{pointer(list(error.absolute_path)) or 'the schema'}: {error.message}") from error
         # An empty registry: a reference that leaves the schema is an error, never a download.
         self._validator = Draft202012Validator(plain, registry=Registry())
-        for reference in _references(plain):
-            self._resolve(reference)
-
-    def _resolve(self, reference: Any) -> None:
-        from referencing.exceptions import Unresolvable
-
-        if not isinstance(reference, str) or not reference.startswith("#"):
-            raise SchemaError(f"$ref {reference!r} does not point into this schema")
-        try:
-            self._validator._resolver.lookup(reference)
-        except Unresolvable as error:
-            raise SchemaError(f"$ref {reference!r} points at nothing") from error
+        _check_references(plain)
 
     def faults(self, value: Any) -> list[Fault]:
         """Everything that is wrong with a JSON value; empty when it fits."""
@@ -82,6 +71,22 @@ def _plain(schema: Any) -> Any:
     return schema
 
 
+def _check_references(schema: Any) -> None:
+    """Every ``$ref`` must point into the schema itself. Raises SchemaError."""
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+    for reference in _references(schema):
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            raise SchemaError(f"$ref {reference!r} does not point into this schema")
+        try:
+            resolver.lookup(reference)
+        except Unresolvable as error:
+            raise SchemaError(f"$ref {reference!r} points at nothing") from error
+
+
 def _references(schema: Any) -> list[Any]:
     if isinstance(schema, dict):
         own = [schema["$ref"]] if "$ref" in schema else []
@@ -93,7 +98,8 @@ def _references(schema: Any) -> list[Any]:
 
 def _faults(error: ValidationError) -> list[Fault]:
     at = list(error.absolute_path)
-    keyword, limit = str(error.validator), error.validator_value
+    keyword = str(error.validator)
+    limit: Any = error.validator_value
     if keyword == "required":
         absent = [name for name in limit if isinstance(error.instance, dict) and name not in error.instance]
         named = [name for name in absent if error.message.startswith(repr(name))] or absent
@@ -134,6 +140,8 @@ def _meant(error: ValidationError) -> list[Fault]:
     for sub in error.context or ():
         branches.setdefault(sub.schema_path[0], []).append(sub)
     fitting = [
-        subs for subs in branches.values() if not any(s.validator in ("type", "const", "enum") and not s.path for s in subs)
+        subs
+        for subs in branches.values()
+        if not any(s.validator in ("type", "const", "enum") and not s.path for s in subs)
     ]
     return [fault for sub in fitting[0] for fault in _faults(sub)] if len(fitting) == 1 else []
