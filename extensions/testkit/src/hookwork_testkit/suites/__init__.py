@@ -17,6 +17,7 @@ from hookwork_testkit.suites.agents import AgentSuite
 from hookwork_testkit.suites.artifacts import ArtifactServiceSuite
 from hookwork_testkit.suites.memory import MemoryServiceSuite
 from hookwork_testkit.suites.models import ModelSuite
+from hookwork_testkit.suites.plugins import PluginSuite
 from hookwork_testkit.suites.sessions import SessionServiceSuite
 from hookwork_testkit.suites.tools import ToolSuite
 from hookwork_testkit.suites.toolsets import ToolsetSuite
@@ -26,6 +27,7 @@ __all__ = [
     "ArtifactServiceSuite",
     "MemoryServiceSuite",
     "ModelSuite",
+    "PluginSuite",
     "SessionServiceSuite",
     "ToolSuite",
     "ToolsetSuite",
