@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hookwork_llm.agent import LlmAgent
+    from hookwork_llm.code_execution import CodeExecutor, LocalSubprocessExecutor
     from hookwork_llm.compaction import EventsCompaction, LlmSummarizer, Summarizer
     from hookwork_llm.functions import FunctionTool, StreamingTool, as_tool, tool
     from hookwork_llm.instructions import inject_session_state
+    from hookwork_llm.planning import Planner, PlanReActPlanner
     from hookwork_llm.request_stages import RequestStage
 
 _HOMES = {
     "agent": ("LlmAgent",),
+    "code_execution": ("CodeExecutor", "LocalSubprocessExecutor"),
     "compaction": ("EventsCompaction", "LlmSummarizer", "Summarizer"),
     "functions": ("FunctionTool", "StreamingTool", "as_tool", "tool"),
     "instructions": ("inject_session_state",),
+    "planning": ("PlanReActPlanner", "Planner"),
     "request_stages": ("RequestStage",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

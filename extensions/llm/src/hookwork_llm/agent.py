@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from hookwork.model import ModelRequest
     from hookwork.records.event import Event
     from hookwork.records.request import FunctionDeclaration, GenerateContentConfig
+    from hookwork_llm.code_execution import CodeExecutor
+    from hookwork_llm.planning import Planner
     from hookwork_llm.request_stages import RequestStage
 
 Callback = Callable[..., Any]
@@ -80,6 +82,8 @@ class LlmAgent(Agent):
         before_model, after_model, on_model_error, before_tool, after_tool, on_tool_error: callbacks of this agent, with
             the arguments of the plugin hooks of those names; they run after all plugins.
         request_stages: changes to the stages that build a request (core REQ-1).
+        code_executor: runs code that the model writes (`hookwork_llm.code_execution`); None: it is only shown.
+        planner: has the model plan before it acts (`hookwork_llm.planning`).
 
     Raises:
         ConfigurationError: a bad field; DuplicateToolError: two tools of one name, or a reserved one.
@@ -104,6 +108,8 @@ class LlmAgent(Agent):
     after_tool: tuple[Callback, ...] = field(default=(), converter=as_callbacks)
     on_tool_error: tuple[Callback, ...] = field(default=(), converter=as_callbacks)
     request_stages: tuple[RequestStage, ...] = field(default=(), converter=_as_stages)
+    code_executor: CodeExecutor | None = None
+    planner: Planner | None = None
 
     def __attrs_post_init__(self) -> None:
         Agent.__attrs_post_init__(self)
@@ -114,6 +120,13 @@ class LlmAgent(Agent):
             raise ConfigurationError(f"{where}: model is a Model or a name, not {type(self.model).__name__}")
         if self.output_key == "":
             raise ConfigurationError(f"{where}: output_key is empty; leave it out or name a state key")
+        for name, methods in (
+            ("code_executor", ("execute",)),
+            ("planner", ("build_instruction", "process_response")),
+        ):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, type) or not all(hasattr(value, m) for m in methods)):
+                raise ConfigurationError(f"{where}: {name} is an object with {' and '.join(methods)}, not {value!r}")
         seen: set[str] = set()
         for tool in self.function_tools:
             if tool.name in RESERVED_TOOL_NAMES:

@@ -118,6 +118,23 @@ async def compaction(flow: Flow, request: ModelRequest) -> None:
         await compact_before_request(flow, request)
 
 
+async def planning(flow: Flow, request: ModelRequest) -> None:
+    """The planner's instruction."""
+    planner = flow.agent.planner
+    if planner is not None:
+        from hookwork_llm.planning.contract import plan_request
+
+        await plan_request(planner, flow.stage_context, request)
+
+
+def code_execution(flow: Flow, request: ModelRequest) -> None:
+    """Code that was run before, and its results, as text."""
+    if flow.code is not None:
+        from hookwork_llm.code_execution.rounds import prepare_code
+
+        prepare_code(request)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "basic": basic,
     "collect_tools": collect_tools,
@@ -125,6 +142,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "identity": identity,
     "compaction": compaction,
     "contents": contents,
+    "planning": planning,
+    "code_execution": code_execution,
     "transfer": transfer,
     "tool_requests": tool_requests,
     "toolset_requests": toolset_requests,

@@ -72,10 +72,14 @@ async def run_flow(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Ev
             raise failed from error
         finally:
             await responses.aclose()
+        if flow.final is not None and (flow.code is not None or agent.planner is not None):
+            flow.final = await flow.revised(flow.final)
         event, calls = flow.model_event(stage)
         batch = Batch.of_turn(flow, event, calls) if calls else None
         yield event
         flow.request_buffer.closed = True
+        if flow.code is not None and flow.code.pending is not None and not ctx.ended:
+            yield await flow.code.run(flow, event)
         if batch is not None and not ctx.ended:
             async with aclosing(batch.run()) as events:
                 async for event in events:
@@ -88,6 +92,7 @@ class Flow:
     __slots__ = (
         "_resolved_tools",
         "agent",
+        "code",
         "ctx",
         "event_id",
         "final",
@@ -108,6 +113,7 @@ class Flow:
         self.ctx = ctx
         self.inv = ctx._inv
         self.prepared: Prepared = self.inv.prepared_for(agent)
+        self.code = self.prepared.code_rounds()
         self.over = False
         self.thought_turns = 0
         #: model turns of this activation so far (tools-plugins EFF-2).
@@ -254,6 +260,16 @@ class Flow:
             self.path_info,
         )
 
+    async def revised(self, response: ModelResponse) -> ModelResponse:
+        """The answer up to the code in it that is to be run, and what the planner makes of it (FLOW-10)."""
+        if self.code is not None:
+            response = self.code.take(response)
+        if self.agent.planner is not None:
+            from hookwork_llm.planning.contract import plan_response
+
+            response = await plan_response(self.agent.planner, self.stage_context, response)
+        return response
+
     def model_event(self, stage: ModelStage) -> tuple[Event, Sequence[FunctionCall]]:
         """The model turn as an event, and the calls to carry out (FLOW-11).
 
@@ -280,7 +296,8 @@ class Flow:
         calls = content.function_calls if content is not None and not response.error_code else []
         if not calls:
             response = self._limit_thoughts(response)
-            self.over = not self._is_thought_only(response)
+            runs_code = self.code is not None and self.code.pending is not None
+            self.over = not runs_code and not self._is_thought_only(response)
         else:
             self.thought_turns = 0
         long_running = self._long_running(calls) if calls else ()

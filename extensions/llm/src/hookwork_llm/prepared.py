@@ -15,6 +15,7 @@ from hookwork_llm.transfer import TransferTool, transfer_instruction, transfer_t
 if TYPE_CHECKING:
     from hookwork.invocation import Setup
     from hookwork_llm.agent import LlmAgent
+    from hookwork_llm.code_execution.rounds import CodeRounds
 
 
 class Prepared:
@@ -54,6 +55,14 @@ class Prepared:
             return chosen
         return setup.model(chosen)
 
+    def code_rounds(self) -> CodeRounds | None:
+        """What runs the code of one agent call, None when this agent runs none."""
+        if self.agent.code_executor is None:
+            return None
+        from hookwork_llm.code_execution.rounds import CodeRounds
+
+        return CodeRounds(self.agent.code_executor)
+
     def require_model(self) -> Model:
         """The model, or ModelNotConfigured naming the agent (core FLOW-10)."""
         if self.model is None:
@@ -71,6 +80,8 @@ class Prepared:
             and (self.instruction is None or self.instruction.static is not None)
             and (self.global_instruction is None or self.global_instruction.static is not None)
             and not agent.toolsets
+            and agent.planner is None
+            and agent.code_executor is None
             and all(type(tool).process_request is Tool.process_request for tool in agent.function_tools)
         )
 

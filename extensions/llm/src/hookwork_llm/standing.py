@@ -130,12 +130,18 @@ def standing(view: View) -> Standing:
     return Standing.DONE if found is Standing.PENDING and _unstamped_end(view) else found
 
 
+def _is_about_code(event: Event) -> bool:
+    """Code that is being run, or its result: the model has not seen what it gave."""
+    last = event.content.parts[-1] if event.content is not None and event.content.parts else None
+    return last is not None and (last.code_execution_result is not None or last.executable_code is not None)
+
+
 def _model_turn_is_due(view: View) -> bool:
     """The last thing said is a tool response that nothing followed, with every call of the turn answered (5)."""
     record = view.record
     assert record is not None
     newest = _newest_with_content(view.events)
-    if newest is None or not newest.function_responses:
+    if newest is None or not (newest.function_responses or _is_about_code(newest)):
         return False
     if record.end >= 0 and record.own and record.end >= record.own[-1]:
         return False
