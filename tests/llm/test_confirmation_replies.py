@@ -159,6 +159,26 @@ async def test_hitl_8_the_same_call_id_in_two_turns(runner_factory: Any, play: A
     assert_valid_prompt(model.prompts[-1])
 
 
+async def test_mcb_6_an_id_that_waits_is_not_given_to_another_call(
+    runner_factory: Any, play: Any, answer: Any, gated: Any
+) -> None:
+    """Servers that number calls per response: the approved call's answer must not be taken for the newer call's."""
+    go, plain = gated(), tool(name="plain")(lambda: "plain")
+    model = ScriptedModel([call("go", "call_0", x=1), call("plain", "call_0"), "Noted.", "Done.", "never"])
+    async with runner_factory(agent_of(model, go.tool, plain)) as runner:
+        paused = await play(runner)
+        between = await play(runner, "meanwhile")
+        assert (between.events[0].function_calls[0].id or "").startswith("adk-")
+        done = await play(runner, answer(paused.open_ids[0], {"confirmed": True}))
+        assert responses(done) == {"call_0": {"done": 1}}
+        again = await play(runner, None, invocation_id=paused.outcome.invocation_id)
+    assert isinstance(again.error, NothingToResume)
+    assert go.runs == [(1, None)]
+    assert_valid_prompt(model.prompts[-1])
+    shown = {r.name: r.response for c in model.prompts[-1] for r in c.function_responses}
+    assert shown == {"go": {"done": 1}, "plain": {"result": "plain"}}
+
+
 async def test_hitl_15_a_resumed_call_may_ask_again(runner_factory: Any, play: Any, answer: Any) -> None:
     seen: list[Any] = []
 

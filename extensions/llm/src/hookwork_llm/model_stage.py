@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -43,12 +43,19 @@ class CallIds:
 
     A call keeps its id from its first partial to the final response. Partials come piece by piece (models AGG-1): each
     holds further calls, or a fragment of a call that is still open.
+
+    ``reserved`` says which ids may not come again, because an earlier call of that id still waits: its answer would be
+    taken for one to the new call.
     """
 
-    __slots__ = ("_shown",)
+    __slots__ = ("_reserved", "_shown")
 
-    def __init__(self) -> None:
+    def __init__(self, reserved: Callable[[str], bool] | None = None) -> None:
+        self._reserved = reserved
         self._shown: list[_ShownCall] = []
+
+    def _is_free(self, call_id: str) -> bool:
+        return bool(call_id) and (self._reserved is None or not self._reserved(call_id))
 
     def apply(self, response: ModelResponse) -> ModelResponse:
         content = response.content
@@ -84,7 +91,7 @@ class CallIds:
         elif not name:
             return None  # closes a call and is none itself (models AGG-13)
         if shown is None:
-            taken = not own or any(known.given == own for known in self._shown)
+            taken = not self._is_free(own) or any(known.given == own for known in self._shown)
             shown = _ShownCall(own, name, f"adk-{new_uuid()}" if taken else own)
             self._shown.append(shown)
         shown.open = bool(call.will_continue)
@@ -99,7 +106,7 @@ class CallIds:
                 ids.append("")
                 continue
             own, name = call.id or "", call.name or ""
-            call_id = own
+            call_id = own if self._is_free(own) else ""
             for known in self._shown:
                 if not known.used and known.own == own and known.name == name:
                     known.used = True
@@ -216,12 +223,20 @@ class ModelStage:
         )
         if self.plain:
             inv.count_llm_call()
-            self._ids = CallIds()
+            self._ids = CallIds(self._waits)
             return self.model.generate(self.request, stream=self.stream)  # type: ignore[return-value]
         if not chain:
             return self._staged()
         self.stage = stage = Stage("model")
         return stage_stream(chain, (self.ctx, self.request), stage, self._staged)
+
+    def _waits(self, call_id: str) -> bool:
+        """Whether the newest call of an id is open, or waits for an approval."""
+        call = self.ctx._inv.history().newest_call(call_id)
+        if call is None:
+            return False
+        last = call.last_response
+        return call.is_open or (last is not None and last.placeholder)
 
     def polished(self, response: ModelResponse) -> ModelResponse:
         """A response of a plain stage with its call ids, and its error code when it says nothing."""
@@ -251,13 +266,13 @@ class ModelStage:
             answer = await self._decided("before_model", ctx, request)
             if answer is not None:
                 self.used_model = False
-                answer = checked(CallIds().apply(answer))
+                answer = checked(CallIds(self._waits).apply(answer))
                 self._finish(answer)
                 yield answer
                 return
         has_after = bool(hooks.after_model or agent.after_model)
         final: ModelResponse | None = None
-        ids = CallIds()
+        ids = CallIds(self._waits)
         async with aclosing(self._effect()) as source:
             while True:
                 try:
@@ -313,7 +328,7 @@ class ModelStage:
         if hooks.on_model_error or self.agent.on_model_error:
             answer = await self._decided("on_model_error", self.ctx, self.request, error)
             if answer is not None:
-                return CallIds().apply(answer)
+                return CallIds(self._waits).apply(answer)
         raise error
 
     async def _after(self, response: ModelResponse) -> ModelResponse:
@@ -408,7 +423,7 @@ class ModelStage:
         """The model call here and now, each time a plugin asks for it; every one counts (FLOW-4, FLOW-13)."""
         self.ctx._inv.count_llm_call()
         final: ModelResponse | None = None
-        ids = CallIds()
+        ids = CallIds(self._waits)
         async with aclosing(self.model.generate(self.request, stream=self.stream)) as stream:  # type: ignore[type-var]
             async for response in stream:
                 response = ids.apply(response)
