@@ -26,10 +26,14 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "CodeExecutor",
     "EventsCompaction",
     "FunctionTool",
     "LlmAgent",
     "LlmSummarizer",
+    "LocalSubprocessExecutor",
+    "PlanReActPlanner",
+    "Planner",
     "RequestStage",
     "StreamingTool",
     "Summarizer",
