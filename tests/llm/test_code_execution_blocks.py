@@ -11,8 +11,8 @@ from hookwork_llm.code_execution.blocks import as_text, fenced, first_code
 FENCES = ("python", "py", "tool_code")
 
 
-def code(text: str, **fields: str) -> Part:
-    return Part(executable_code=ExecutableCode(code=text, language="PYTHON", **fields))
+def code(text: str, *, id: str | None = None) -> Part:
+    return Part(executable_code=ExecutableCode(id=id, code=text, language="PYTHON"))
 
 
 def result(text: str) -> Part:
