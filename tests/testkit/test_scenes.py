@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -10,14 +12,16 @@ import pytest
 from hookwork.agent import Agent
 from hookwork.context import InvocationContext
 from hookwork.errors import HookworkError
-from hookwork.model import Model
+from hookwork.model import Model, ModelRequest
 from hookwork.records.content import text_content
 from hookwork.records.event import Event
+from hookwork.records.metadata import ModelResponse
 from hookwork.records.session import Session
 from hookwork.services import SessionService
 from hookwork_inmemory import InMemorySessionService
 from hookwork_llm.agent import LlmAgent
 from hookwork_testkit.scenes import RunnerScenes
+from hookwork_testkit.scripted import ScriptedModel
 
 
 class TestLlmFlowInMemory(RunnerScenes):
@@ -69,3 +73,82 @@ async def test_b_28_a_broken_flow_does_not_pass() -> None:
 
     with pytest.raises(AssertionError, match="a: text"):
         await Scenes().test_tool_call(InMemorySessionService())
+
+
+class Busy(LlmAgent):
+    """Leaves a task running when it is left early."""
+
+    async def body(self, ctx: InvocationContext) -> AsyncIterator[Event]:
+        keeper = asyncio.create_task(asyncio.Event().wait())
+        async for event in super().body(ctx):
+            yield event
+        keeper.cancel()
+
+
+class Stubborn(LlmAgent):
+    """Does not let itself be cancelled."""
+
+    async def body(self, ctx: InvocationContext) -> AsyncIterator[Event]:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        async for event in super().body(ctx):
+            yield event
+
+
+class Silent(LlmAgent):
+    """Shows nothing of a stream."""
+
+    async def body(self, ctx: InvocationContext) -> AsyncIterator[Event]:
+        async for event in super().body(ctx):
+            if not event.partial:
+                yield event
+
+
+class Shy(ScriptedModel):
+    """Is never shown what tools answered: the prompts that the suite sees are not valid."""
+
+    async def generate(self, request: ModelRequest, *, stream: bool = False) -> AsyncIterator[ModelResponse]:
+        request.contents = [content for content in request.contents if not content.function_responses]
+        async for response in super().generate(request, stream=stream):
+            yield response
+
+
+@pytest.mark.parametrize(
+    ("kind", "test", "arguments", "what"),
+    [
+        (Busy, "test_inv_3_a_scene_ended_at_each_event", ("text", "none", "leave"), "left running tasks behind"),
+        (Busy, "test_inv_3_a_scene_cancelled_at_any_time", ("tool_call", "none"), "left running tasks behind"),
+        (Stubborn, "test_inv_3_a_scene_cancelled_at_any_time", ("tool_call", "none"), "swallowed its cancellation"),
+        (Silent, "test_scene", ("text", "sse"), "0 partial events"),
+    ],
+)
+async def test_b_28_a_broken_flow_fails_when_its_scenes_are_cut(
+    kind: type[LlmAgent], test: str, arguments: tuple[str, ...], what: str
+) -> None:
+    class Scenes(TestLlmFlowInMemory):
+        def make_agent(self, name: str, model: Model, **fields: Any) -> Agent:
+            return kind(name=name, model=model, **fields)
+
+    with pytest.raises(AssertionError, match=what):
+        await getattr(Scenes(), test)(*arguments)
+
+
+async def test_inv_7_a_prompt_that_is_not_valid_fails_the_scene() -> None:
+    class Scenes(TestLlmFlowInMemory):
+        def make_agent(self, name: str, model: Model, **fields: Any) -> Agent:
+            assert isinstance(model, ScriptedModel)
+            model.__class__ = Shy
+            return super().make_agent(name, model, **fields)
+
+    with pytest.raises(AssertionError, match="the prompt is not valid"):
+        await Scenes().test_scene("tool_call", "none")
+
+
+@pytest.mark.parametrize("broken", [Forgetful, Deaf])
+async def test_b_28_a_broken_backend_fails_a_scene(broken: type[InMemorySessionService]) -> None:
+    class Scenes(TestLlmFlowInMemory):
+        async def make_sessions(self) -> SessionService:
+            return broken()
+
+    with pytest.raises((AssertionError, HookworkError)):
+        await Scenes().test_scene("parallel_tools", "none")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
@@ -23,26 +23,11 @@ from hookwork.run import Run, RunOutcome
 from hookwork.runner import Runner
 from hookwork.services import SessionService
 from hookwork.settings import NO_SETTINGS
-from hookwork_testkit.prompts import assert_valid_prompt
 from hookwork_testkit.pytest_plugin import CountedIds, FixedTime
+from hookwork_testkit.scene_ends import SESSION, USER, SceneEnds, line
 from hookwork_testkit.scene_tools import Appender, Recorder, Waiter
 from hookwork_testkit.scripted import ScriptedModel
 from hookwork_testkit.steps import block, call, partial, stream, thought
-
-USER, SESSION = "u1", "s1"
-
-
-def line(event: Event) -> str:
-    """An event as ``author: what``: text, partial, call NAME, response NAME, joined by ``+``."""
-    said: list[str] = []
-    for part in event.content.parts if event.content is not None else ():
-        if part.function_call is not None:
-            said.append(f"call {part.function_call.name}")
-        elif part.function_response is not None:
-            said.append(f"response {part.function_response.name}")
-        elif part.text and not part.thought:
-            said.append("partial" if event.partial else "text")
-    return f"{event.author}: {' + '.join(said) or 'nothing to see'}"
 
 
 def answer(call: Call, response: dict[str, Any]) -> Content:
@@ -51,11 +36,12 @@ def answer(call: Call, response: dict[str, Any]) -> Content:
     return Content(role="user", parts=[part])
 
 
-class RunnerScenes(ABC):
+class RunnerScenes(SceneEnds):
     """Subclass it in a test module, with a name that pytest collects, and say how sessions and agents are made.
 
     Each scene asserts the events in their order, that what was yielded is what is stored, that live and stored state
-    are equal, and that every prompt was valid.
+    are equal, and that every prompt was valid: in plain and in streaming mode, and ended by leaving, by ``stop()`` and
+    by cancellation, after each event and at any turn of the event loop (`SceneEnds`).
     """
 
     pytestmark = pytest.mark.asyncio
@@ -111,12 +97,6 @@ class RunnerScenes(ABC):
     def assert_story(self, events: Iterable[Event], *lines: str) -> None:
         """Assert the events in their order."""
         assert [line(event) for event in events] == list(lines)
-
-    def assert_valid(self, *models: ScriptedModel) -> None:
-        """Assert that every prompt of these models was valid (core INV-7)."""
-        for model in models:
-            for prompt in model.prompts:
-                assert_valid_prompt(prompt, ids=model.capabilities.pairs_calls_by_id)
 
     # --- scenes (core §7) ---------------------------------------------------------------------------------------------
 

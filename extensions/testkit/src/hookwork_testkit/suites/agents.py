@@ -29,7 +29,7 @@ from hookwork.services import SessionService
 from hookwork.settings import NO_SETTINGS
 from hookwork_testkit.contexts import make_context
 from hookwork_testkit.pytest_plugin import CountedIds, FixedTime
-from hookwork_testkit.suites.leftovers import PATIENCE, assert_cancellable, attributes_of, no_tasks_left, within
+from hookwork_testkit.suites.leftovers import PATIENCE, assert_cancellable, attributes_of, no_tasks_left, take, within
 
 APP, USER, SESSION = "suite", "u1", "s-1"
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
@@ -300,40 +300,6 @@ class AgentSuite(ABC):
 
             await assert_cancellable("a run", whole_run)
             assert (await self.play(agent, sessions, session_id="s-2")).outcome.kind != "failed"
-
-
-async def take(run: Any, count: int, way: str) -> list[Event]:
-    """Events of a run up to a count; then it is left, stopped, or its consumer is cancelled. Returns when it is over.
-
-    ``way``: ``leave`` closes the handle, ``stop`` stops the run from another task, ``cancel`` cancels the consumer
-    while it asks for the next event.
-    """
-    taken: list[Event] = []
-
-    async def consume() -> None:
-        async with run:
-            events = aiter(run)
-            while len(taken) < count:
-                try:
-                    taken.append(await anext(events))
-                except StopAsyncIteration:
-                    return
-            if way == "stop":
-                await asyncio.create_task(run.stop())
-            elif way == "cancel":
-                task = asyncio.current_task()
-                assert task is not None
-                task.cancel()
-                await anext(events, None)
-                await asyncio.sleep(0)  # a run that needed no turn of the loop is over; the cancellation comes now
-
-    consumer = asyncio.create_task(consume())
-    await asyncio.wait([consumer])
-    if not consumer.cancelled():
-        consumer.result()
-    elif way != "cancel":
-        raise AssertionError("the consumer of a run was cancelled by the run itself")
-    return taken
 
 
 async def _all(events: Any) -> list[Event]:

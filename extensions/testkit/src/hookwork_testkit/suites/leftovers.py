@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hasha
 from contextlib import asynccontextmanager
 from typing import Any
 
+from hookwork.records.event import Event
+
 #: Seconds after which a suite says that something hangs. Only a fault is ever waited for that long.
 PATIENCE = 5.0
 
@@ -63,6 +65,41 @@ async def assert_cancellable(what: str, work: Callable[[], Coroutine[Any, Any, A
             assert done, f"{what} goes on {PATIENCE:g} s after it was cancelled"
             assert task.cancelled(), f"{what} swallowed its cancellation after {turns} turns of the loop"
     return at_most
+
+
+async def take(run: Any, count: int, way: str) -> list[Event]:
+    """Events of a run up to a count; then it is left, stopped, or its consumer is cancelled. Returns when it is over.
+
+    ``way``: ``leave`` closes the handle, ``stop`` stops the run from another task, ``cancel`` cancels the consumer
+    while it asks for the next event; what comes before the cancellation arrives is among the events.
+    """
+    taken: list[Event] = []
+
+    async def consume() -> None:
+        async with run:
+            events = aiter(run)
+            while len(taken) < count:
+                try:
+                    taken.append(await anext(events))
+                except StopAsyncIteration:
+                    return
+            if way == "stop":
+                await asyncio.create_task(run.stop())
+            elif way == "cancel":
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()
+                while (event := await anext(events, None)) is not None:  # steps that need no turn of the loop go on
+                    taken.append(event)
+                await asyncio.sleep(0)  # the run is over; the cancellation comes now
+
+    consumer = asyncio.create_task(consume())
+    await asyncio.wait([consumer])
+    if not consumer.cancelled():
+        consumer.result()
+    elif way != "cancel":
+        raise AssertionError("the consumer of a run was cancelled by the run itself")
+    return taken
 
 
 def keys_in(value: Any, *, depth: int = 4) -> set[Hashable]:

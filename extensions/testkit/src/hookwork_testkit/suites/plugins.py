@@ -24,9 +24,8 @@ from hookwork.settings import NO_SETTINGS
 from hookwork_testkit.scene_tools import Recorder
 from hookwork_testkit.scripted import RecordedRequest, ScriptedModel
 from hookwork_testkit.steps import call, stream
-from hookwork_testkit.suites.agents import take
 from hookwork_testkit.suites.hook_turns import EFFECTS, NOTIFIED, VALUES, HookTurn, Planted
-from hookwork_testkit.suites.leftovers import PATIENCE, assert_cancellable, keys_in, no_tasks_left, within
+from hookwork_testkit.suites.leftovers import PATIENCE, assert_cancellable, keys_in, no_tasks_left, take, within
 
 USER = "u1"
 #: Makes the suite's agent fail.
