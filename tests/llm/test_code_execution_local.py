@@ -138,7 +138,7 @@ async def test_what_it_started_is_dead_afterwards(temp: Path) -> None:
 async def test_cancellation_ends_the_process(temp: Path) -> None:
     code = "import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(60)"
     task = asyncio.create_task(run(code, timeout=60))
-    while not (found := [text for path in temp.glob("*/work/pid") if (text := path.read_text())]):
+    while not (found := [text for path in temp.glob("*/cwd/pid") if (text := path.read_text())]):
         await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

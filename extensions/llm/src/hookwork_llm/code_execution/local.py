@@ -100,7 +100,7 @@ class LocalSubprocessExecutor(CodeExecutor):
 
     async def _run(self, folder: Path) -> int | None:
         """The exit status, None when the time was up. However it is left, the process is dead afterwards."""
-        work = folder / "work"
+        work = folder / "cwd"
         seconds = max(1, int(-(-self.timeout // 1)))
         limits = (str(self.max_memory), str(seconds), str(self.max_file_size))
         with open(folder / "stdout", "wb") as out, open(folder / "stderr", "wb") as err:  # noqa: ASYNC230 - local, empty
@@ -155,7 +155,7 @@ class LocalSubprocessExecutor(CodeExecutor):
 def _prepared_folder(code: str) -> Path:
     """A folder with the program, and an empty one in it to work in."""
     folder = Path(tempfile.mkdtemp(prefix="hookwork-code-"))
-    (folder / "work").mkdir()
+    (folder / "cwd").mkdir()
     (folder / "main.py").write_text(code, encoding="utf-8", errors="replace")
     return folder
 
