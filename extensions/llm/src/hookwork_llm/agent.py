@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 Callback = Callable[..., Any]
 
+#: How an agent is used (core §2.2).
+MODES = ("chat", "task", "single_turn")
+
 
 def _as_tools(values: Iterable[Any]) -> tuple[Tool | Toolset, ...]:
     """Functions become tools; tools and toolsets stay; what is a tool by its methods alone gets the rest of a Tool."""
@@ -76,8 +79,14 @@ class LlmAgent(Agent):
         global_instruction, global_instruction_provider: the same for the whole tree; only the root's count.
         generate_content_config: generation settings; a system instruction in it comes first.
         tools: functions, bound methods, Tools and Toolsets.
+        mode: ``"chat"`` (also None): talks with the user; ``"task"``: its parent hands it a task, it talks with the
+            user in a scope of its own until it calls `finish_task`; ``"single_turn"``: its parent calls it like a
+            function.
         include_contents: ``"default"`` (the visible history) or ``"none"`` (the current turn).
-        output_key: state key that the final text is written to.
+        input_schema: what a parent must give (``task``, ``single_turn``): a type or a JSON schema; None: one text.
+        output_schema: the form of the reply: a pydantic model, dataclass, attrs class, TypedDict or JSON schema.
+        output_retries: further tries after a reply that does not have that form.
+        output_key: state key that the final text (the checked object, with ``output_schema``) is written to.
         disallow_transfer_to_parent, disallow_transfer_to_peers: take those transfer targets away.
         before_model, after_model, on_model_error, before_tool, after_tool, on_tool_error: callbacks of this agent, with
             the arguments of the plugin hooks of those names; they run after all plugins.
@@ -97,7 +106,11 @@ class LlmAgent(Agent):
     global_instruction_provider: Callback | None = None
     generate_content_config: GenerateContentConfig | None = None
     tools: tuple[Tool | Toolset, ...] = field(default=(), converter=_as_tools)
+    mode: str | None = None
     include_contents: str = "default"
+    input_schema: Any = None
+    output_schema: Any = None
+    output_retries: int = 1
     output_key: str | None = None
     disallow_transfer_to_parent: bool = False
     disallow_transfer_to_peers: bool = False
@@ -116,6 +129,10 @@ class LlmAgent(Agent):
         where = f"agent {self.name!r}"
         if self.include_contents not in ("default", "none"):
             raise ConfigurationError(f"{where}: include_contents is 'default' or 'none', not {self.include_contents!r}")
+        if self.mode not in (None, *MODES):
+            raise ConfigurationError(f"{where}: mode is one of {', '.join(MODES)}, not {self.mode!r}")
+        if not isinstance(self.output_retries, int) or self.output_retries < 0:
+            raise ConfigurationError(f"{where}: output_retries is a number from 0, not {self.output_retries!r}")
         if self.model is not None and not isinstance(self.model, Model | str):
             raise ConfigurationError(f"{where}: model is a Model or a name, not {type(self.model).__name__}")
         if self.output_key == "":
@@ -153,12 +170,28 @@ class LlmAgent(Agent):
     # --- what the kernel asks -----------------------------------------------------------------------------------------
 
     @property
+    def effective_mode(self) -> str:
+        """The mode, with its default: an agent of a tree is a ``chat`` agent unless it says otherwise (MODE-1)."""
+        return self.mode or "chat"
+
+    @property
     def conversational(self) -> bool:
-        return True
+        return self.effective_mode == "chat"
 
     @property
     def sticky(self) -> bool:
-        return not self.disallow_transfer_to_parent
+        return self.conversational and not self.disallow_transfer_to_parent
+
+    @property
+    def delegate(self) -> bool:
+        return self.mode == "task"
+
+    def check_root(self) -> None:
+        if not self.conversational:
+            raise ConfigurationError(
+                f"agent {self.name!r} has mode {self.mode!r} and cannot be a root; give it mode 'chat', or put it under "
+                "an agent that calls it"
+            )
 
     @property
     def derives_end(self) -> bool:
@@ -167,7 +200,12 @@ class LlmAgent(Agent):
     def standing(self, view: View) -> Standing:
         from hookwork_llm.standing import standing
 
-        return standing(view)
+        return standing(view, self)
+
+    def output(self, view: View) -> Any:
+        from hookwork_llm.replies import recorded_output
+
+        return recorded_output(self, view)
 
     def closables(self) -> Iterable[Any]:
         closable = [capability(tool, Closable) for tool in self.function_tools]

@@ -68,9 +68,7 @@ class SingleTurnTool(AgentCallTool):
         value = self.checked(args)
         segment = ctx.path[ctx.path.rfind("/") + 1 :]
         branch = f"{ctx.branch}.{segment}" if ctx.branch else segment
-        activation = Activation(
-            ctx.invocation, self.agent, ctx.path, input=value, branch=branch, scope=ctx.isolation_scope
-        )
+        activation = Activation(ctx._inv, self.agent, ctx.path, input=value, branch=branch, scope=ctx.isolation_scope)
         try:
             async for event in activation:
                 if ctx.emit_event is not None:

@@ -14,8 +14,13 @@ from hookwork.records.content import Content, FunctionCall, Part
 from hookwork.records.event import NO_ACTIONS, Event, EventActions, ToolConfirmation
 from hookwork.records.frozen import thaw
 from hookwork.records.history import CLOSED_CALLS, Call
+from hookwork.records.metadata import ModelResponse
 from hookwork.tool import SkipSummarizationDisplayer, capability
+from hookwork_llm.agent_calls import TASK_COMPLETED, TaskTool
+from hookwork_llm.delegation import delegate
+from hookwork_llm.replies import Reply, accepted
 from hookwork_llm.standing import sort_calls
+from hookwork_llm.structured_output import SetModelResponseTool, object_text
 from hookwork_llm.tool_calls import ToolCall, is_runnable, run_calls
 
 if TYPE_CHECKING:
@@ -32,7 +37,9 @@ class Batch:
 
     def __init__(self, flow: Flow, calls: Sequence[ToolCall]) -> None:
         self.flow = flow
-        self.calls = calls
+        #: calls that hand a task over: carried out one by one after the others (MODE-11).
+        self.tasks = [call.call for call in calls if isinstance(call.tool, TaskTool)]
+        self.calls = [call for call in calls if not isinstance(call.tool, TaskTool)] if self.tasks else calls
         in_flight = flow.inv.in_flight
         for call in calls:
             if call.tool.is_long_running and call.response is None:
@@ -71,10 +78,46 @@ class Batch:
         if request is not None:
             flow.over = True
             yield request
+        elif (final := self._structured_answer()) is not None:
+            flow.over = True
+            yield final
         if transfer:
             flow.transfer_to(transfer)
         elif skips:
             flow.over = True
+        if self.tasks and not flow.over and not flow.ctx.ended:
+            async with aclosing(run_tasks(flow, self.tasks)) as events:
+                async for event in events:
+                    yield event
+
+    def _structured_answer(self) -> Event | None:
+        """The object that `set_model_response` took, as the agent's final answer (OUT-3)."""
+        for call in self.calls:
+            if isinstance(call.tool, SetModelResponseTool) and call.error is None and call.response is not None:
+                flow, value = self.flow, call.response.response
+                reply = accepted(flow, Reply(ModelResponse(), flow.stamp_info), value)
+                return Event(
+                    id=new_uuid(),
+                    timestamp=timestamp(),
+                    invocation_id=flow.inv.invocation_id,
+                    author=flow.agent.name,
+                    actions=reply.actions,
+                    content=Content(role="model", parts=[Part(text=object_text(value))]),
+                    branch=flow.ctx.branch,
+                    isolation_scope=flow.ctx.isolation_scope,
+                    node_info=reply.info,
+                    output=reply.output,
+                )
+        return None
+
+    def _task_result(self, calls: Sequence[ToolCall]) -> tuple[bool, Any]:
+        """Whether the task was finished by one of the calls, and its result (MODE-5)."""
+        finish = self.flow.prepared.finish_tool
+        for call in calls if finish is not None else ():
+            done = call.tool is finish and call.error is None and call.response is not None
+            if finish is not None and done and call.response is not None and call.response.response == TASK_COMPLETED:
+                return True, finish.output(call.args)
+        return False, None
 
     def _answered(self, calls: Sequence[ToolCall], event: Event) -> None:
         """Calls whose responses are stored need no closing response any more (HND-5)."""
@@ -92,6 +135,11 @@ class Batch:
         shown = _displayed(calls)
         if shown and flow.agent.output_key is not None:
             actions = actions.replace(state_delta={flow.agent.output_key: "".join(part.text or "" for part in shown)})
+        finished, output = self._task_result(calls)
+        if finished:
+            flow.over = ends = True
+            if flow.agent.output_key is not None:
+                actions = actions.replace(state_delta={flow.agent.output_key: output})
         if not parts and not buffers and actions is NO_ACTIONS:
             return None
         closed = [
@@ -110,6 +158,7 @@ class Batch:
             isolation_scope=flow.ctx.isolation_scope,
             node_info=flow.stamp_info if ends and not actions.transfer_to_agent else flow.path_info,
             custom_metadata={CLOSED_CALLS: closed} if closed else None,
+            output=output,
         )
         return flow.inv.attach(event, *buffers)
 
@@ -205,6 +254,16 @@ def _event_of_requests(flow: Flow, parts: Sequence[Part]) -> Event:
     )
 
 
+async def run_tasks(flow: Flow, calls: Sequence[FunctionCall]) -> AsyncGenerator[Event, None]:
+    """Hand tasks over one by one; the first that waits ends the step (MODE-8, MODE-9)."""
+    for call in calls:
+        async with aclosing(delegate(flow, call)) as events:
+            async for event in events:
+                yield event
+        if flow.over or flow.ctx.ended:
+            return
+
+
 async def resume_batch(flow: Flow) -> AsyncGenerator[Event, None]:
     """What an entry of a known activation runs first: answered approvals, unasked requests, unrun calls (ACT-20)."""
     view = flow.ctx.view
@@ -237,6 +296,14 @@ async def resume_batch(flow: Flow) -> AsyncGenerator[Event, None]:
         async with aclosing(Batch(flow, calls).run()) as events:
             async for event in events:
                 yield event
+    held = flow.over
+    tasks = [FunctionCall(id=call.id, name=call.name, args=call.args) for call in pending.tasks]
+    if tasks:
+        flow.over = False  # a delegation that can go on does, whatever else waits (ACT-20)
+        async with aclosing(run_tasks(flow, tasks)) as events:
+            async for event in events:
+                yield event
+    flow.over = flow.over or held
 
 
 def _tool_call(flow: Flow, call: Call, group: int, decision: ToolConfirmation | None = None) -> ToolCall:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.errors import HookworkError, LimitExceeded
 from hookwork.platform import new_uuid
-from hookwork.tool import RequestProcessor, capability
+from hookwork.tool import RequestProcessor, capability, pack_tool
+from hookwork_llm.structured_output import INSTRUCTION, ask_for_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +46,6 @@ def apply_transfer(prepared: Prepared, request: ModelRequest) -> None:
     """The transfer tool and what the model is told about its targets (TRF-2)."""
     if prepared.transfer_tool is None:
         return
-    from hookwork.tool import pack_tool
-
     pack_tool(request, prepared.transfer_tool)
     request.append_instruction(prepared.transfer_instruction)
 
@@ -54,6 +53,30 @@ def apply_transfer(prepared: Prepared, request: ModelRequest) -> None:
 async def collect_tools(flow: Flow, request: ModelRequest) -> None:
     """List the toolsets, once per agent call (REQ-2)."""
     await flow.tools()
+
+
+def apply_structured_output(prepared: Prepared, request: ModelRequest) -> None:
+    """Ask for the reply's form: by the model's own schema support, else by a tool (OUT-1, OUT-2)."""
+    if prepared.schema is None:
+        return
+    if prepared.reply_tool is None:
+        ask_for_object(request, prepared.schema)
+        return
+    pack_tool(request, prepared.reply_tool)
+    request.append_instruction(INSTRUCTION)
+
+
+def apply_agent_tools(prepared: Prepared, request: ModelRequest) -> None:
+    """Tools named after called sub-agents, and `finish_task` with its instruction (MODE-3, MODE-4)."""
+    for tool in prepared.agent_tools:
+        pack_tool(request, tool)
+    if prepared.finish_tool is not None:
+        pack_tool(request, prepared.finish_tool)
+        request.append_instruction(prepared.finish_tool.instruction)
+
+
+def structured_output(flow: Flow, request: ModelRequest) -> None:
+    apply_structured_output(flow.prepared, request)
 
 
 def basic(flow: Flow, request: ModelRequest) -> None:
@@ -95,6 +118,7 @@ async def tool_requests(flow: Flow, request: ModelRequest) -> None:
         processor = capability(tool, RequestProcessor)
         if processor is not None:
             await processor.process_request(flow.request_context(f"adk-{new_uuid()}", tool.name), request)
+    apply_agent_tools(flow.prepared, request)
 
 
 async def toolset_requests(flow: Flow, request: ModelRequest) -> None:
@@ -144,6 +168,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "contents": contents,
     "planning": planning,
     "code_execution": code_execution,
+    "structured_output": structured_output,
     "transfer": transfer,
     "tool_requests": tool_requests,
     "toolset_requests": toolset_requests,

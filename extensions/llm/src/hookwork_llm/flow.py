@@ -7,23 +7,25 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hookwork.context import CallbackContext, ToolContext
 from hookwork.errors import ConfigurationError, IncompleteModelStream
 from hookwork.model import ModelRequest
 from hookwork.platform import new_uuid, timestamp
-from hookwork.records.content import Content, FunctionCall
+from hookwork.records.content import Content, FunctionCall, text_content
 from hookwork.records.event import NO_ACTIONS, Event, EventActions, NodeInfo
 from hookwork.records.history import is_model_turn
 from hookwork.records.metadata import ModelResponse
 from hookwork.state import DeltaBuffer
 from hookwork.tool import Tool
+from hookwork_llm.agent_calls import as_user_content
 from hookwork_llm.batch import Batch, resume_batch
 from hookwork_llm.builtin_stages import toolset_error
 from hookwork_llm.contents import build_contents
 from hookwork_llm.model_stage import EMPTY_RESPONSE, ModelStage
 from hookwork_llm.prepared import Prepared
+from hookwork_llm.replies import Reply, judged
 from hookwork_llm.standing import hand_over_is_due
 
 if TYPE_CHECKING:
@@ -43,11 +45,11 @@ async def run_flow(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Ev
     a layer costs more than what it would tidy up.
     """
     flow = Flow(agent, ctx)
-    if ctx.resuming:
+    if ctx.resuming or (flow.prepared.tasks and flow.inv.session.log.has_scopes):
         async with aclosing(resume_batch(flow)) as events:
             async for event in events:
                 yield event
-        if hand_over_is_due(ctx.view):
+        if ctx.resuming and hand_over_is_due(ctx.view):
             return  # it waited for calls of its batch: no further model call, the kernel takes it (ACT-18)
     while not flow.over and not ctx.ended:
         stage = await flow.begin_step()
@@ -90,6 +92,7 @@ class Flow:
     """One agent call's loop: what its steps share."""
 
     __slots__ = (
+        "_corrections",
         "_resolved_tools",
         "agent",
         "code",
@@ -97,6 +100,7 @@ class Flow:
         "event_id",
         "final",
         "inv",
+        "output_tries",
         "over",
         "path_info",
         "prepared",
@@ -116,6 +120,9 @@ class Flow:
         self.code = self.prepared.code_rounds()
         self.over = False
         self.thought_turns = 0
+        #: further tries after a reply without the required form, and what the model is told about the last one (OUT-6).
+        self.output_tries = agent.output_retries
+        self._corrections: list[Content] = []
         #: model turns of this activation so far (tools-plugins EFF-2).
         self.turn = 0
         if ctx.resuming and (record := ctx.view.record) is not None:
@@ -152,24 +159,33 @@ class Flow:
         if static is not None:
             return static.tools
         table = {tool.name: tool for tool in await self.tools()}
-        if (transfer := self.prepared.transfer_tool) is not None:
-            table[transfer.name] = transfer
+        prepared = self.prepared
+        for tool in (prepared.transfer_tool, prepared.reply_tool, prepared.finish_tool, *prepared.agent_tools):
+            if tool is not None:
+                table[tool.name] = tool
         return table
 
     def contents(self) -> Sequence[Content]:
         """The history as this agent's model may see it (core §4.5)."""
         model, ctx = self.prepared.model, self.ctx
+        single_turn = self.agent.effective_mode == "single_turn"
         return build_contents(
             self.inv.session,
             agent=self.agent,
             agent_name=self.agent.name,
             branch=ctx.branch,
             isolation_scope=ctx.isolation_scope,
-            include_contents=self.agent.include_contents,
+            include_contents="none" if single_turn else self.agent.include_contents,
             pairs_by_id=model is not None and model.capabilities.pairs_calls_by_id,
             compaction=self.inv.setup.compaction is not None,
-            user_content=self.inv.user_content,
+            user_content=as_user_content(ctx.input) if single_turn else self.inv.user_content,
+            single_turn=single_turn,
+            extra=self._corrections,
         )
+
+    def correct(self, text: str) -> None:
+        """Tell the model in the next request what was wrong with its last reply; never stored."""
+        self._corrections = [text_content(text, role="user")]
 
     def request_context(self, call_id: str, name: str) -> ToolContext:
         """For a tool's `process_request`: its writes go to the step's model event."""
@@ -294,24 +310,30 @@ class Flow:
             content = content.replace(role="model")
             response = response.replace(content=content)
         calls = content.function_calls if content is not None and not response.error_code else []
-        if not calls:
+        if calls:
+            self.thought_turns = 0
+            self._corrections = []
+        else:
             response = self._limit_thoughts(response)
             runs_code = self.code is not None and self.code.pending is not None
             self.over = not runs_code and not self._is_thought_only(response)
-        else:
-            self.thought_turns = 0
         long_running = self._long_running(calls) if calls else ()
-        is_final = self.over or bool(long_running)  # what stands beside a call that may wait is shown as an answer
+        reply = judged(self, response) if self.over else Reply(response, self.path_info)
+        if reply.again:
+            self.over = False
+        if long_running and self.agent.output_key is not None:
+            reply.actions = self._output_actions(response)  # what stands beside a call that may wait is an answer too
         event = event_of(
-            response,
+            reply.response,
             self.event_id,
             inv.invocation_id,
             self.agent.name,
             ctx.branch,
             ctx.isolation_scope,
-            self.stamp_info if self.over else self.path_info,
-            actions=self._output_actions(response) if is_final and self.agent.output_key is not None else NO_ACTIONS,
+            reply.info,
+            actions=reply.actions,
             long_running=long_running,
+            output=reply.output,
         )
         if is_model_turn(event):
             self.turn += 1
@@ -377,6 +399,7 @@ def event_of(
     *,
     actions: EventActions = NO_ACTIONS,
     long_running: tuple[str, ...] = (),
+    output: Any = None,
 ) -> Event:
     """A response as an event; the fields are spelled out because this runs once per streamed piece."""
     return Event(
@@ -407,4 +430,5 @@ def event_of(
         isolation_scope=isolation_scope,
         long_running_tool_ids=long_running,
         node_info=info,
+        output=output,
     )

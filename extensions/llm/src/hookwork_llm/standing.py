@@ -13,6 +13,8 @@ from hookwork.records.history import Call
 
 if TYPE_CHECKING:
     from hookwork.activation import View
+    from hookwork.context import InvocationContext
+    from hookwork_llm.agent import LlmAgent
 
 
 class Pending:
@@ -21,10 +23,11 @@ class Pending:
     ``answered``: (request, call, decision) in request order. ``unasked``: calls with a placeholder whose request event
     is missing (a crash between the two). ``unrun``: ordinary calls without a response, and what the run was told to run
     again (ACT-43). ``waiting``: what a person has
-    to answer. ``on_child``: calls without a response because what they started waits.
+    to answer. ``on_child``: calls without a response because what they started waits, open delegations included.
+    ``tasks``: delegations that can be started, gone on with, or answered.
     """
 
-    __slots__ = ("answered", "on_child", "unasked", "unrun", "waiting")
+    __slots__ = ("answered", "on_child", "tasks", "unasked", "unrun", "waiting")
 
     def __init__(self) -> None:
         self.answered: list[tuple[Call, Call, ToolConfirmation]] = []
@@ -32,10 +35,11 @@ class Pending:
         self.unrun: list[Call] = []
         self.waiting: list[Call] = []
         self.on_child: list[Call] = []
+        self.tasks: list[Call] = []
 
     @property
     def executable(self) -> bool:
-        return bool(self.answered or self.unasked or self.unrun)
+        return bool(self.answered or self.unasked or self.unrun or self.tasks)
 
 
 def original_id(request: Call) -> str:
@@ -44,17 +48,20 @@ def original_id(request: Call) -> str:
     return str(original.get("id", "")) if isinstance(original, dict) else ""
 
 
-def sort_calls(view: View) -> Pending:
-    """Sort the calls of an activation's own stored model events.
+def sort_calls(view: View, agent: LlmAgent | None = None, ctx: InvocationContext | None = None) -> Pending:
+    """Sort the calls of an activation's own stored model events, and the delegations of ``agent`` from anywhere.
 
     Events of other authors under its path are no source of calls: a remote peer could forge one (HITL-09).
     """
     pending = Pending()
-    agent = segment_name(view.path)
-    calls = [call for call in view.calls if call.author == agent]
+    name = segment_name(view.path)
+    tasks = {child.name for child in agent.sub_agents if child.delegate} if agent is not None else set()
+    calls = [call for call in view.calls if call.author == name]
     requests = [call for call in calls if call.name == REQUEST_CONFIRMATION]
+    if tasks:
+        _sort_tasks(pending, view, name, tasks, ctx)
     for call in calls:
-        if call.kind != "tool" or call.failed_event:
+        if call.kind != "tool" or call.failed_event or (call.name in tasks and not call.responses):
             continue
         last = call.last_response
         if last is not None and last.placeholder:
@@ -66,6 +73,20 @@ def sort_calls(view: View) -> Pending:
     order = {id(request): position for position, request in enumerate(requests)}
     pending.answered.sort(key=lambda entry: order[id(entry[0])])
     return pending
+
+
+def _sort_tasks(pending: Pending, view: View, name: str, tasks: set[str], ctx: InvocationContext | None) -> None:
+    """Unanswered task calls of this agent in its scope, whatever invocation made them (ACT-20, ACT-26)."""
+    record = view.record
+    scope = ctx.isolation_scope if ctx is not None else record.scope if record is not None else ""
+    for call in view.unanswered(name):
+        if call.name not in tasks or call.failed_event or call.isolation_scope != scope:
+            continue
+        task = view.scope_record(call.scope)
+        if task is None or (task.end >= 0 and task.output is not None) or view.at(task).standing() is Standing.PENDING:
+            pending.tasks.append(call)
+        else:
+            pending.on_child.append(call)
 
 
 def _sort_unanswered(pending: Pending, call: Call, view: View) -> None:
@@ -107,12 +128,12 @@ def hand_over_is_due(view: View) -> bool:
     return record is not None and record.handover > record.own_message
 
 
-def standing(view: View) -> Standing:
+def standing(view: View, agent: LlmAgent | None = None) -> Standing:
     """First match of ACT-21; pure."""
     record = view.record
     if record is None:
         return Standing.PENDING
-    pending = sort_calls(view)
+    pending = sort_calls(view, agent)
     if pending.executable:
         return Standing.PENDING
     if pending.on_child:
@@ -127,6 +148,8 @@ def standing(view: View) -> Standing:
     if pending.waiting or own_open or view.open_calls:
         return Standing.WAITING
     found = default_standing(view)
+    if agent is not None and agent.delegate:
+        return Standing.WAITING if found is Standing.PENDING and _spoke(view) else found
     return Standing.DONE if found is Standing.PENDING and _unstamped_end(view) else found
 
 
@@ -157,6 +180,12 @@ def _model_turn_is_due(view: View) -> bool:
 
 def _newest_with_content(events: Sequence[Event]) -> Event | None:
     return next((event for event in reversed(events) if event.content is not None and event.content.parts), None)
+
+
+def _spoke(view: View) -> bool:
+    """A task that said something without finishing asks, and waits for an answer (7)."""
+    newest = _newest_with_content(view.events)
+    return newest is not None and not newest.function_calls and not newest.function_responses
 
 
 def _unstamped_end(view: View) -> bool:

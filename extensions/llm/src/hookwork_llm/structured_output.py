@@ -64,6 +64,6 @@ def object_text(value: Any) -> str:
 def correction(error: InvalidObject) -> str:
     """What the model is told after an invalid reply."""
     return (
-        f"Your last answer does not have the required form: {error}. Answer again with one JSON object of that form and "
-        "nothing else."
+        f"Your last answer does not have the required form: {error}. Answer again with one JSON object of that form "
+        "and nothing else."
     )

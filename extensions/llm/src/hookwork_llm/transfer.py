@@ -17,17 +17,20 @@ TRANSFER = "transfer_to_agent"
 
 
 def transfer_targets(agent: LlmAgent, tree: AgentTree | None) -> tuple[Agent, ...]:
-    """Whom an agent may hand over to: its sub-agents, then its parent and its parent's other children (TRF-1)."""
+    """Whom an agent may hand over to: its sub-agents, then its parent and its parent's other children (TRF-1).
+
+    Agents that are called (``task``, ``single_turn``) are no targets, and have none but their own sub-agents (TRF-2).
+    """
     from hookwork_llm.agent import LlmAgent
 
     targets: list[Agent] = list(agent.sub_agents)
     parent = tree.parent(agent) if tree is not None and agent in tree else None
-    if isinstance(parent, LlmAgent):
+    if isinstance(parent, LlmAgent) and agent.conversational:
         if not agent.disallow_transfer_to_parent:
             targets.append(parent)
         if not agent.disallow_transfer_to_peers:
             targets.extend(peer for peer in parent.sub_agents if peer is not agent)
-    return tuple(targets)
+    return tuple(target for target in targets if not isinstance(target, LlmAgent) or target.conversational)
 
 
 def transfer_instruction(agent: LlmAgent, targets: tuple[Agent, ...], tree: AgentTree | None) -> str:

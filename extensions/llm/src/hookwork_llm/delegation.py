@@ -1,0 +1,62 @@
+"""Tasks handed to a ``task`` sub-agent: started by the flow, ended by `finish_task` (core MODE-8 … MODE-11)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from hookwork.activation import COMPLETED, Activation
+from hookwork.errors import ToolArgumentError
+from hookwork.platform import new_uuid, timestamp
+from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part
+from hookwork.records.event import Event
+from hookwork_llm.agent_calls import TaskTool, response_payload, task_segment
+
+if TYPE_CHECKING:
+    from hookwork_llm.flow import Flow
+
+
+async def delegate(flow: Flow, call: FunctionCall) -> AsyncGenerator[Event, None]:
+    """Run a task to its end or its next question; then answer the call, or leave the delegation open.
+
+    A result that was recorded and not delivered (a crash between the two) is delivered without running anything.
+    """
+    inv, ctx = flow.inv, flow.ctx
+    tool = flow.table[call.name or ""]
+    assert isinstance(tool, TaskTool)
+    try:
+        tool.checked(call.args or {})
+    except ToolArgumentError as error:
+        yield _response(flow, call, {"error": str(error)}, author=flow.agent.name)
+        return
+    stored = inv.history().newest_call(call.id or "")
+    assert stored is not None
+    record = ctx.view.scope_record(stored.scope)
+    if record is not None and record.end >= 0 and record.output is not None:
+        output = record.output
+    else:
+        segment = task_segment(tool.name, stored.id, stored.occurrence)
+        task = Activation(inv, tool.agent, f"{ctx.path}/{segment}", branch=ctx.branch, scope=stored.scope)
+        async with aclosing(task) as events:
+            async for event in events:
+                yield event
+        output = task.output
+        if task.status != COMPLETED or output is None:
+            flow.over = True  # it waits, or asked in plain text: the delegation stays open (MODE-9)
+            return
+    yield _response(flow, call, response_payload(output), author="user")
+
+
+def _response(flow: Flow, call: FunctionCall, payload: dict[str, Any], *, author: str) -> Event:
+    response = FunctionResponse(id=call.id, name=call.name, response=payload)
+    return Event(
+        id=new_uuid(),
+        timestamp=timestamp(),
+        invocation_id=flow.inv.invocation_id,
+        author=author,
+        content=Content(role="user", parts=[Part(function_response=response)]),
+        branch=flow.ctx.branch,
+        isolation_scope=flow.ctx.isolation_scope,
+        node_info=flow.path_info,
+    )
