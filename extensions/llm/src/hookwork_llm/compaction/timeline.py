@@ -82,7 +82,7 @@ class Timeline:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.events: Sequence[Event] = session.events
+        self.events: Sequence[Event] = session.events[:]  # a plain list: it is read by position, over and over
         self.end = session.log.offset + session.start + session.length
         state = _state(session, self.events)
         self.uncovered: list[int] = list(state.events)
