@@ -267,7 +267,7 @@ async def run_tasks(flow: Flow, calls: Sequence[FunctionCall]) -> AsyncGenerator
 async def resume_batch(flow: Flow) -> AsyncGenerator[Event, None]:
     """What an entry of a known activation runs first: answered approvals, unasked requests, unrun calls (ACT-20)."""
     view = flow.ctx.view
-    pending = sort_calls(view)
+    pending = sort_calls(view, flow.agent, flow.ctx)
     if pending.on_child:
         flow.over = True  # no model call before these calls have a response (ACT-22)
     if not pending.executable:

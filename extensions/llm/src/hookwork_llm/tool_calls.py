@@ -188,6 +188,10 @@ class ToolCall:
             result = await InContext(span_context(span), self._in_hooks())
             if self.error is not None:
                 record_error(span, self.error)
+            elif result is not None and result.get("error"):
+                from opentelemetry.trace import Status, StatusCode
+
+                span.set_status(Status(StatusCode.ERROR, str(result["error"])))  # an error told as data (TL-26)
             return result
         except Exception as error:
             record_error(span, error)
