@@ -18,8 +18,8 @@ from hookwork.errors import NothingToResume
 from hookwork.invocation import Invocation, Setup
 from hookwork.node import Standing
 from hookwork.platform import use_clock, use_uuids
-from hookwork.records.content import Content, FunctionResponse, Part
-from hookwork.records.event import Event
+from hookwork.records.content import Content, FunctionResponse, Part, user_content
+from hookwork.records.event import Event, new_event
 from hookwork.records.history import Call
 from hookwork.records.session import Session
 from hookwork.resolve import resolve_session_service
@@ -204,7 +204,8 @@ class AgentSuite(ABC):
             story = await self.play(self.make_agent(), sessions)
         if any(event.function_calls for event in story.events):
             pytest.skip("the agent makes calls; without a runner nobody stores them")
-        ctx = make_context("invocation", agent=agent, message=self.message)
+        said = new_event("e-test", author="user", content=user_content(self.message))
+        ctx = make_context("invocation", agent=agent, message=self.message, events=[said])
         events = await within(PATIENCE, "the agent without a runner", _all(agent.run(ctx)))
         texts = [event.text for event in events if event.text and not event.partial]
         wanted = [event.text for event in story.events if event.text and not event.partial]
