@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from hookwork.activation import activate
 from hookwork.agent import Agent
 from hookwork.context import InvocationContext
+from hookwork.merge import MergePoint
 from hookwork.plugins.plugin import FunctionPlugin
 from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part
 from hookwork.records.event import Event, EventActions, NodeInfo, ToolConfirmation, new_event
+from hookwork.tool import Finished
 from hookwork_inmemory import InMemorySessionService
-from hookwork_llm import LlmAgent
+from hookwork_llm import LlmAgent, tool
 from hookwork_testkit import ScriptedModel, call
 
 REQUEST = "adk_request_confirmation"
@@ -191,3 +194,47 @@ async def test_request_confirmation_needs_a_tool_call(runner_factory: Any, play:
     async with runner_factory(Agent(name="b", body=body)) as runner:
         turn = await play(runner)
     assert type(turn.error).__name__ == "UnsupportedInContext"
+
+
+async def test_pnd_1_siblings_with_one_call_id_wait_for_their_own_request(runner_factory: Any) -> None:
+    """Two branches call at once under the id ``w``; each request is about the call of its own agent."""
+    ran: list[str] = []
+
+    def child(name: str) -> LlmAgent:
+        @tool(long_running=True, require_confirmation=True)
+        async def ship() -> Any:
+            """Ship."""
+            ran.append(name)
+            return Finished({"by": name})
+
+        return LlmAgent(name=name, model=ScriptedModel([call("ship", "w"), f"{name} done"]), tools=[ship])
+
+    children = [child("one"), child("two")]
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        merge = MergePoint()
+
+        def producer(agent: LlmAgent) -> Any:
+            async def run() -> None:
+                activation = activate(ctx, agent, segment=f"{agent.name}@1", branch=f"both.{agent.name}")
+                async for event in activation:
+                    await merge.put(event)
+
+            return run
+
+        async for event in merge.stream([producer(agent) for agent in children]):
+            yield event
+
+    root = Agent(name="both", body=body, sub_agents=children)
+    async with runner_factory(root) as runner:
+        outcome = await runner.run(user_id="u", session_id="s", message="go").wait()
+        waiting = outcome.open_calls
+        assert [one.kind for one in waiting] == ["confirmation", "confirmation"]
+        assert sorted(one.author for one in waiting) == ["one", "two"]
+        for number, one in enumerate(waiting, 1):
+            reply = FunctionResponse(id=one.id, name=REQUEST, response={"confirmed": True})
+            message = Content(role="user", parts=[Part(function_response=reply)])
+            outcome = await runner.run(user_id="u", session_id="s", message=message).wait()
+            assert len(ran) == number
+    assert outcome.kind == "completed"
+    assert sorted(ran) == ["one", "two"]

@@ -301,8 +301,12 @@ class HistoryIndex:
             responses=[],
         )
         _describe(entry, event)
-        if entry.kind == "confirmation" and (asked_about := self.newest_call(_original_id(entry))) is not None:
-            asked_about.request = entry
+        if entry.kind == "confirmation":
+            # Siblings may use one id at the same time: a request is about a call of its own activation.
+            for asked_about in reversed(self.calls_by_id.get(_original_id(entry), ())):
+                if asked_about.path == path:
+                    asked_about.request = entry
+                    break
         same.append(entry)
         self.calls.append(entry)
         self.unanswered[id(entry)] = entry
