@@ -198,6 +198,34 @@ async def test_tel_12_a_response_of_a_before_model_hook_has_no_model_span(in_mem
     assert [span.name for span in spans.get_finished_spans()] == ["invoke_agent a"]
 
 
+async def test_tl_26_a_tool_span_tells_errors_raised_and_errors_given_as_data(
+    in_memory: Any, say: Any, spans: Any
+) -> None:
+    @tool
+    async def raises() -> None:
+        """Raise."""
+        raise ValueError("broken")
+
+    @tool
+    async def tells() -> dict[str, Any]:
+        """Tell."""
+        return {"error": "not found"}
+
+    model = ScriptedModel([call("look"), call("raises"), call("tells"), "done"])
+    async with in_memory.runner(LlmAgent(name="a", model=model, tools=[look, raises, tells])) as runner:
+        await say(runner)
+    status = {
+        span.name: (span.status.status_code.name, span.status.description)
+        for span in spans.get_finished_spans()
+        if span.name.startswith("execute_tool")
+    }
+    assert status == {
+        "execute_tool look": ("UNSET", None),
+        "execute_tool raises": ("ERROR", "broken"),
+        "execute_tool tells": ("ERROR", "not found"),
+    }
+
+
 LEAVINGS = ["break", "return", "exception", "cancel", "drop"]
 
 
