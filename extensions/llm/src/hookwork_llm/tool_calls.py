@@ -327,9 +327,10 @@ class ToolCall:
         raise ConfirmationRequired(f"the call of {self.call.name!r} needs the user's approval and has not run yet")
 
     async def _body(self, validator: ArgumentValidator | None, converted: Any) -> Any:
-        ctx, function = self.ctx, self.function
+        ctx = self.ctx
+        function: Any = self.function
         if function is not None:
-            if validator is function:  # else a wrapper has a `run` of its own, which must not be passed by
+            if validator is not None and validator is function:  # else a wrapper has a `run` of its own, which must not be passed by
                 return await validator.run_validated(ctx, converted)
             result = function.run(ctx, self.args)
             return await result if inspect.isawaitable(result) else result
