@@ -330,7 +330,8 @@ class ToolCall:
         ctx = self.ctx
         function: Any = self.function
         if function is not None:
-            if validator is not None and validator is function:  # else a wrapper has a `run` of its own, which must not be passed by
+            # A wrapper with a `run` of its own must not be passed by: its inner tool only checked the arguments.
+            if validator is not None and validator is function:
                 return await validator.run_validated(ctx, converted)
             result = function.run(ctx, self.args)
             return await result if inspect.isawaitable(result) else result
