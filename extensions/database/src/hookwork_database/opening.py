@@ -62,7 +62,7 @@ def session_service(url: str, *, settings: Mapping[str, Any] | None = None) -> D
     """
     dialect = dialect_of(url)
     _, body, query = split_url(url)
-    options, _ = read_options(url, query, settings, dialect, "sessions", strict=dialect == "sqlite")
+    options, rest = read_options(url, query, settings, dialect, "sessions", strict=dialect == "sqlite")
     of_service = {name: options.pop(name) for name in _OF_SERVICE if name in options}
     create = options.pop("create_schema", None)
     store: Store
@@ -71,6 +71,10 @@ def session_service(url: str, *, settings: Mapping[str, Any] | None = None) -> D
         from hookwork_database.sqlite.store import SqliteStore
 
         store = SqliteStore(Connector(sqlite_path(url, body), **options), create=create is not False)
+    elif dialect == "postgresql":
+        from hookwork_database.servers.postgresql import PostgresStore
+
+        store = PostgresStore(body, driver_options=rest, create=bool(create), **options)
     else:
         raise ConfigurationError(f"{redact_url(url)!r}: only sqlite is built so far")
     return DatabaseSessionService(store, **of_service)

@@ -132,8 +132,8 @@ def read_session(layout: Layout, key: SessionKey, known: Known | None, want: Wan
     created = layout.session_micros(created_raw, key)
     updated = layout.session_micros(updated_raw, key)
     marker = Marker(created_raw, updated_raw, updated, last_id or "", twins)
-    app = _shared(app_column, known.app if known else None, f"table app_states: app {key.app_name!r}")
-    user = _shared(user_column, known.user if known else None, f"table user_states: user {key.user_id!r}")
+    app = shared_state(app_column, known.app if known else None, f"table app_states: app {key.app_name!r}")
+    user = shared_state(user_column, known.user if known else None, f"table user_states: user {key.user_id!r}")
     if known is not None and (known.created != created or not (known.loaded or known.whole or want == NOTHING)):
         known = None
     if known is not None and known.marker == marker:
@@ -149,7 +149,7 @@ def read_session(layout: Layout, key: SessionKey, known: Known | None, want: Wan
     return (yield from _fresh(layout, key, created, marker, app, user, state, want))
 
 
-def _shared(column: Any, known: tuple[Any, FrozenDict] | None, where: str) -> tuple[Any, FrozenDict]:
+def shared_state(column: Any, known: tuple[Any, FrozenDict] | None, where: str) -> tuple[Any, FrozenDict]:
     """(column, map) of a shared state; a column that is what it was is not decoded again."""
     if known is not None and known[0] == column:
         return known
@@ -428,25 +428,46 @@ def write_append(layout: Layout, request: AppendRequest, mark: int, state: Froze
 
 def merge_app(layout: Layout, key: SessionKey, delta: Mapping[str, Any], raw: Any) -> Plan[tuple[Any, FrozenDict]]:
     """Write app keys into the shared state: (column, map) as stored then."""
-    rows = yield (layout.lock_app if delta else layout.app_state), (key.app_name,)
-    old = state_of_document(rows[0][0], f"table app_states: app {key.app_name!r}") if rows else NO_STATE
-    if not delta:
-        return (rows[0][0] if rows else None), old
-    merged = FrozenDict({**old, **delta})
-    column = layout.encode_state(merged)
-    yield layout.put_app, (key.app_name, column, raw)
-    return column, merged
+    where = f"table app_states: app {key.app_name!r}"
+    statements = SharedState(layout.app_state, layout.lock_app, layout.ensure_app, layout.put_app)
+    return (yield from _merge_shared(layout, statements, (key.app_name,), delta, raw, where))
 
 
 def merge_user(layout: Layout, key: SessionKey, delta: Mapping[str, Any], raw: Any) -> Plan[tuple[Any, FrozenDict]]:
     """Write user keys into the shared state: (column, map) as stored then."""
-    rows = yield (layout.lock_user if delta else layout.user_state), (key.app_name, key.user_id)
-    old = state_of_document(rows[0][0], f"table user_states: user {key.user_id!r}") if rows else NO_STATE
+    where = f"table user_states: user {key.user_id!r}"
+    statements = SharedState(layout.user_state, layout.lock_user, layout.ensure_user, layout.put_user)
+    return (yield from _merge_shared(layout, statements, key[:2], delta, raw, where))
+
+
+class SharedState(NamedTuple):
+    """The statements of one kind of shared state."""
+
+    read: str
+    lock: str
+    ensure: str
+    put: str
+
+
+def _merge_shared(
+    layout: Layout, sql: SharedState, key: tuple[str, ...], delta: Mapping[str, Any], raw: Any, where: str
+) -> Plan[tuple[Any, FrozenDict]]:
     if not delta:
-        return (rows[0][0] if rows else None), old
+        rows = yield sql.read, key
+        column = rows[0][0] if rows else None
+        return column, state_of_document(column, where)
+    if layout.merges:
+        rows = yield sql.put, (*key, layout.encode_state(delta), raw)
+        return rows[0][0], state_of_document(rows[0][0], where)
+    rows = yield sql.lock, key
+    if not rows and layout.lock:
+        # Nothing to lock: the row of whoever comes first is locked then.
+        yield sql.ensure, (*key, layout.encode_state({}), raw)
+        rows = yield sql.lock, key
+    old = state_of_document(rows[0][0], where) if rows else NO_STATE
     merged = FrozenDict({**old, **delta})
     column = layout.encode_state(merged)
-    yield layout.put_user, (key.app_name, key.user_id, column, raw)
+    yield sql.put, (*key, column, raw)
     return column, merged
 
 
@@ -509,7 +530,7 @@ def list_sessions(layout: Layout, app_name: str, user_id: str | None) -> Plan[li
         key = SessionKey(*row[:3])
         user = users.get(key.user_id)
         if user is None:
-            user = users[key.user_id] = _shared(row[6], None, f"table user_states: user {key.user_id!r}")
+            user = users[key.user_id] = shared_state(row[6], None, f"table user_states: user {key.user_id!r}")
         created, updated = layout.session_micros(row[3], key), layout.session_micros(row[4], key)
         marker = Marker(row[3], row[4], updated, "", -1)
         found.append(Listed(key, created, marker, layout.session_state(row[5], key), app, user, bool(row[7])))

@@ -6,6 +6,7 @@ Statements are written with ``?`` for a parameter; a database whose driver wants
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from hookwork.errors import BackendError, ValidationError
@@ -39,6 +40,8 @@ class Layout(ABC):
     dropped_fields: frozenset[str] = frozenset()
     #: What a SELECT needs behind it to lock its rows.
     lock: str = ""
+    #: Whether `put_app` and `put_user` merge what they are given into the row and give the result back.
+    merges: bool = False
     #: A statement that gives the tie of the row inserted last; None when the event id is the tie.
     last_tie: str | None = None
 
@@ -102,6 +105,12 @@ class Layout(ABC):
         self.delete_event = f"DELETE FROM events WHERE {_OF_SESSION} AND id = ?"
         filled = ("app_name", "user_id", "session_id", "id", "invocation_id", "timestamp", *self.payload_columns())
         self.insert_event = f"INSERT INTO events ({', '.join(filled)}) VALUES ({', '.join('?' * len(filled))})"
+
+    def rewrite(self, change: Callable[[str], str]) -> None:
+        """Change the text of every statement, as a driver wants its parameters."""
+        for name, value in list(vars(self).items()):
+            if isinstance(value, str) and " " in value:
+                setattr(self, name, change(value))
 
     def payload_columns(self) -> tuple[str, ...]:
         """The columns that `encode` fills; ``id``, ``invocation_id`` and the key are written apart."""
