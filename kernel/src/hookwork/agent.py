@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from attrs import define, evolve, field
 
-from hookwork.errors import ConfigurationError
+from hookwork.errors import ConfigurationError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from hookwork.activation import Activation, View
     from hookwork.context import InvocationContext
     from hookwork.invocation import Setup
+    from hookwork.model import ModelRequest
     from hookwork.node import Standing
     from hookwork.records.event import Event
 
@@ -169,6 +170,14 @@ class Agent:
     def closables(self) -> Iterable[Any]:
         """What the runner closes with this agent: objects with an async ``close``."""
         return ()
+
+    async def preview(self, ctx: InvocationContext) -> ModelRequest:
+        """The request this agent would send first (`Runner.preview`)."""
+        raise UnsupportedOperationError(f"agent {self.name!r} sends no model request of its own; preview one that does")
+
+    async def carry_out(self, ctx: InvocationContext, kind: str, call: Mapping[str, Any]) -> dict[str, Any]:
+        """Carry out an effect of this agent that was described elsewhere (`Runner.carry_out`)."""
+        raise ConfigurationError(f"agent {self.name!r} carries out no effects of kind {kind!r}")
 
     def prepare(self, setup: Setup) -> Any:
         """Called once per runner for each agent of its tree, before any run: check and derive what does not change.

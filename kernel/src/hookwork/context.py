@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from hookwork.effects import WriteResult, perform
 from hookwork.errors import ConfigurationError, UnsupportedInContext, ValidationError
+from hookwork.node import Pause
 from hookwork.records.content import Content, Part
 from hookwork.records.event import EventActions, ToolConfirmation
 from hookwork.state import DeltaBuffer, State
@@ -475,10 +476,31 @@ class ToolContext(CallbackContext):
         return pool() if pool is not None else None
 
     def activate(self, target: Agent | Node, input: Any = None, **place: Any) -> Activation:
-        """Run an agent or node under this call's place."""
+        """Run an agent or node under this call's place; see `run_node`, which also passes its events on."""
         from hookwork.activation import activate
 
         return activate(self, target, input, **place)
+
+    async def run_node(self, target: Agent | Node, input: Any = None, *, run_id: str | None = None) -> Any:
+        """Run an agent or node as a child of this call and give its output; its events join the run's.
+
+        When the child waits for a person, the call pauses too (`Pause`) and stays unanswered. Resumed, the tool runs
+        again from its top: a child that is done gives its recorded output without running.
+
+        Raises:
+            UnsupportedInContext: nobody takes up events here (a context made without a run).
+        """
+        if self.emit_event is None:
+            raise UnsupportedInContext("run_node needs a running tool call; this context was made without one")
+        child = self.activate(target, input, run_id=run_id)
+        try:
+            async for event in child:
+                await self.emit_event(event)
+        finally:
+            await child.aclose()
+        if child.status == "paused":
+            raise Pause
+        return child.output
 
 
 class InvocationContext(CallbackContext):
@@ -531,6 +553,19 @@ class InvocationContext(CallbackContext):
         """The run enters elsewhere than was decided at first; for run hooks."""
         self._owner = agent
         self._place = place
+
+    def callback(self, buffer: DeltaBuffer, place: str) -> CallbackContext:
+        """A callback context at the same place whose writes go to ``buffer``."""
+        return CallbackContext(
+            self._inv,
+            self._owner,
+            self.branch,
+            self.isolation_scope,
+            self.path,
+            buffer=buffer,
+            place=place,
+            resuming=self.resuming,
+        )
 
     def hand_over_writes(self, event: Event) -> None:
         """Let an event of this body carry away what the body saved."""

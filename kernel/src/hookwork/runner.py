@@ -24,6 +24,7 @@ from hookwork.run import Run, RunOutcome, read_message
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
+    from hookwork.model import ModelRequest
     from hookwork.records.history import Call
     from hookwork.records.session import Session
     from hookwork.services import ArtifactService, MemoryService, SessionService
@@ -284,6 +285,38 @@ class Runner:
         from hookwork.rewind import rewind
 
         return await rewind(self, user_id=user_id, session_id=session_id, before_invocation_id=before_invocation_id)
+
+    async def preview(
+        self,
+        message: str | Content | Iterable[Part] | None = None,
+        *,
+        user_id: str = "user-1",
+        session_id: str | None = None,
+        config: RunConfig | None = None,
+    ) -> ModelRequest:
+        """The request that a turn with this message would send first; no model is called and nothing is stored.
+
+        Plugins' hooks are not run. Raises UnsupportedOperationError when the agent that would hear it has no model.
+        """
+        from hookwork.remote import preview
+
+        content = read_message(message)
+        return await preview(
+            self, user_id=user_id, session_id=session_id, message=content, config=config or self.config
+        )
+
+    async def carry_out(self, call: Mapping[str, Any], *, ephemeral: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Carry out an effect that was described elsewhere (`EffectCall.to_json`), and give its result as JSON.
+
+        Agent, tool and model are looked up by name in this runner. The code sees the call's state and this runner's
+        services, no history; no hooks run (tools-plugins EFF-10).
+
+        Raises:
+            ConfigurationError: this runner knows no such agent, tool or operation.
+        """
+        from hookwork.remote import carry_out
+
+        return await carry_out(self, call, ephemeral)
 
     # --- life ---------------------------------------------------------------------------------------------------------
 

@@ -149,6 +149,12 @@ class ToolWrapper(Tool):
     def declaration(self) -> FunctionDeclaration | None:
         return self.inner.declaration()
 
+    async def process_request(self, ctx: ToolContext, request: ModelRequest) -> None:
+        """The inner tool's own; where it packed itself, the wrapper takes its place, so that nothing goes around it."""
+        await self.inner.process_request(ctx, request)
+        if request.tools.get(self.name) is self.inner:
+            request.tools[self.name] = self
+
 
 @cache
 def _members(protocol: Any) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -189,8 +189,8 @@ class LlmAgent(Agent):
     def check_root(self) -> None:
         if not self.conversational:
             raise ConfigurationError(
-                f"agent {self.name!r} has mode {self.mode!r} and cannot be a root; give it mode 'chat', or put it under "
-                "an agent that calls it"
+                f"agent {self.name!r} has mode {self.mode!r} and cannot be a root; give it mode 'chat', or put it "
+                "under an agent that calls it"
             )
 
     @property
@@ -210,6 +210,16 @@ class LlmAgent(Agent):
     def closables(self) -> Iterable[Any]:
         closable = [capability(tool, Closable) for tool in self.function_tools]
         return (*self.toolsets, *(tool for tool in closable if tool is not None))
+
+    async def preview(self, ctx: InvocationContext) -> ModelRequest:
+        from hookwork_llm.flow import Flow
+
+        return await Flow(self, ctx).preview()
+
+    async def carry_out(self, ctx: InvocationContext, kind: str, call: Mapping[str, Any]) -> dict[str, Any]:
+        from hookwork_llm.carrying_out import carry_out
+
+        return await carry_out(self, ctx, kind, call)
 
     def prepare(self, setup: Setup) -> Any:
         from hookwork_llm.prepared import Prepared

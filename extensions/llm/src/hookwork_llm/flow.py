@@ -221,6 +221,14 @@ class Flow:
                 raise
         return request
 
+    async def preview(self) -> ModelRequest:
+        """The request of the first step, with writes of its stages forgotten."""
+        self.stage_context = self.ctx.callback(self.request_buffer, "model/1")
+        try:
+            return await self.build_request()
+        finally:
+            self.inv.live.discard(self.request_buffer)
+
     # --- steps --------------------------------------------------------------------------------------------------------
 
     async def begin_step(self) -> ModelStage | None:

@@ -1,0 +1,93 @@
+"""Model and tool effects of an LLM agent, carried out from their descriptions (tools-plugins EFF-10)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hookwork.context import ToolContext
+from hookwork.errors import ConfigurationError, HookworkError
+from hookwork.model import ModelRequest
+from hookwork.records.codec import dump, load
+from hookwork.records.content import Content
+from hookwork.records.event import EventActions, ToolConfirmation
+from hookwork.records.request import GenerateContentConfig
+from hookwork.state import DeltaBuffer
+from hookwork.tool import ArgumentValidator, Finished, FunctionLike, capability
+from hookwork_llm.flow import Flow
+from hookwork_llm.model_stage import CallIds
+
+if TYPE_CHECKING:
+    from hookwork.context import InvocationContext
+    from hookwork_llm.agent import LlmAgent
+
+
+async def carry_out(agent: LlmAgent, ctx: InvocationContext, kind: str, call: Mapping[str, Any]) -> dict[str, Any]:
+    """The effect's result as JSON: a ModelResponse, or the fields of a ToolResult."""
+    if kind == "model":
+        return await _model(agent, ctx, call)
+    if kind == "tool":
+        return msgspec.to_builtins(await _tool(agent, ctx, call))  # type: ignore[no-any-return]
+    raise ConfigurationError(f"agent {agent.name!r} carries out model and tool effects, not {kind!r}")
+
+
+async def _model(agent: LlmAgent, ctx: InvocationContext, call: Mapping[str, Any]) -> dict[str, Any]:
+    model = Flow(agent, ctx).prepared.require_model()
+    wire = call["request"]
+    request = ModelRequest(
+        model=wire.get("model", ""),
+        contents=[load(Content, content) for content in wire.get("contents", ())],
+        config=load(GenerateContentConfig, wire.get("config") or {}),
+    )
+    ids = CallIds()
+    async with aclosing(model.generate(request, stream=False)) as responses:  # type: ignore[type-var]
+        async for response in responses:
+            if not response.partial:
+                return dump(ids.apply(response))
+    raise ConfigurationError(f"model {model.name!r} gave no response")
+
+
+async def _tool(agent: LlmAgent, ctx: InvocationContext, call: Mapping[str, Any]) -> dict[str, Any]:
+    flow = Flow(agent, ctx)
+    tool = (await flow.known_tools()).get(call["tool"])
+    function = capability(tool, FunctionLike)
+    validator = capability(tool, ArgumentValidator)
+    if tool is None or (function is None and validator is None):
+        raise ConfigurationError(f"agent {agent.name!r} has no tool {call['tool']!r} that can be run")
+    confirmation = call.get("confirmation")
+    tool_ctx = ToolContext(
+        ctx._inv,
+        agent,
+        ctx.branch,
+        ctx.isolation_scope,
+        ctx.path,
+        parent_path=ctx.path,
+        buffer=DeltaBuffer(),
+        place="tool",
+        function_call_id=call.get("call_id", ""),
+        tool_name=tool.name,
+        tool_confirmation=load(ToolConfirmation, confirmation) if confirmation is not None else None,
+    )
+    args = dict(call.get("args") or {})
+    try:
+        if validator is not None:
+            value = await validator.run_validated(tool_ctx, validator.validate_args(args))
+        else:
+            assert function is not None
+            value = function.run(tool_ctx, args)
+            value = await value if inspect.isawaitable(value) else value
+    except HookworkError as error:
+        return {"result": None, "finished": False, "error": _described(error), "actions": dump(EventActions())}
+    finished = isinstance(value, Finished)
+    result = value.value if isinstance(value, Finished) else value
+    if result is not None and not isinstance(result, dict):
+        result = {"result": result}
+    return {"result": result, "finished": finished, "error": None, "actions": dump(tool_ctx.actions.snapshot())}
+
+
+def _described(error: Exception) -> dict[str, Any]:
+    return {"type": type(error).__name__, "message": str(error), "retryable": bool(getattr(error, "retryable", False))}
