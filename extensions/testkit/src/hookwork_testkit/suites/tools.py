@@ -299,7 +299,7 @@ class ToolSuite(ABC):
     async def test_tl_20_a_run_answers_each_call_in_the_order_of_calls(self) -> None:
         async with self.runnable() as (tool, call):
             samples = [dict(args) for args in self.good_arguments()]
-            responses = await self._responses(tool, samples)
+            responses = await self._responses(samples)
             if tool.is_long_running and len(responses) < len(samples):
                 return  # calls that stay open have no response
             assert [response.name for response in responses] == [tool.name] * len(samples)
@@ -316,14 +316,15 @@ class ToolSuite(ABC):
         samples = [dict(args) for args in (*self.bad_arguments(), *(() if failing is None else (failing,)))]
         if not samples:
             pytest.skip("the suite was not told how a call fails")
-        async with self.runnable() as (tool, _):
-            for args, response in zip(samples, await self._responses(tool, samples), strict=True):
+        async with self.runnable():
+            for args, response in zip(samples, await self._responses(samples), strict=True):
                 text = (response.response or {}).get("error")
                 assert isinstance(text, str), f"{args} was answered by {response.response}"
                 assert text, f"{args}: an error without a text"
 
-    async def _responses(self, tool: Any, samples: Sequence[dict[str, Any]]) -> list[FunctionResponse]:
-        """What a run answers to a model that makes these calls at once."""
+    async def _responses(self, samples: Sequence[dict[str, Any]]) -> list[FunctionResponse]:
+        """What a run answers to a model that makes these calls at once; the tool is the run's own, closed with it."""
+        tool = self.make_tool()
         calls = [Part(function_call=FunctionCall(name=tool.name, args=args)) for args in samples]
         model = ScriptedModel([calls, "done"])
         agent = self.make_agent(model, tool)
