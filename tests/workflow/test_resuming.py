@@ -268,31 +268,51 @@ async def test_case_hist_2_history_off_inside_a_parallel_agent(kit: Any) -> None
         assert [r.id for r in prompt[2].function_responses] == [f"{name}1"]
 
 
-async def test_act_6_resuming_many_children_is_linear(kit: Any) -> None:
+async def questions_of_a_resume(kit: Any, build: Any, expected: list[str]) -> int:
+    """How often a resume of the tree looks a place up in the records."""
+    lab = kit.Lab(build)
+    await lab.run("hi")
+    answer = await lab.answer({"q1": ANSWER})
+    asked = 0
+    record = View.record.fget  # type: ignore[attr-defined]
+
+    def counted(view: View) -> Any:
+        nonlocal asked
+        asked += 1
+        return record(view)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(View, "record", property(counted))
+        assert [event.text for event in (await lab.run(answer)).events if event.text] == expected
+    return asked
+
+
+@pytest.mark.parametrize("kind", [SequentialAgent, ParallelAgent, LoopAgent])
+async def test_act_6_resuming_many_children_is_linear(kit: Any, kind: Any) -> None:
     """Twice the children ask at most two and a half times as many questions of the records."""
 
-    async def questions(count: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    def tree(count: int) -> Any:
+        rounds = {"max_iterations": 1} if kind is LoopAgent else {}
         children = [say(f"c{number}") for number in range(count)]
-        lab = kit.Lab(lambda: SequentialAgent(name="s", sub_agents=[*children, ask("a", "q1"), say("z")]))
-        await lab.run("hi")
-        answer = await lab.answer({"q1": ANSWER})
-        asked = 0
-        record = View.record.fget  # type: ignore[attr-defined]
+        many = kind(name="many", sub_agents=[*children, ask("a", "q1")], **rounds)
+        return SequentialAgent(name="s", sub_agents=[many, say("z")])
 
-        def counted(view: View) -> Any:
-            nonlocal asked
-            asked += 1
-            return record(view)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(View, "record", property(counted))
-            assert [e.text for e in (await lab.run(answer)).events if e.text] == ["a", "z"]
-        return asked
-
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        few, many = await questions(50, monkeypatch), await questions(100, monkeypatch)
+    few, many = [await questions_of_a_resume(kit, lambda n=n: tree(n), ["a", "z"]) for n in (50, 100)]
     assert few > 50
     assert many <= 2.5 * few
+
+
+@pytest.mark.parametrize("kind", [SequentialAgent, ParallelAgent, LoopAgent])
+async def test_act_6_resuming_a_deep_tree_is_no_worse_than_quadratic(kit: Any, kind: Any) -> None:
+    def tree(depth: int) -> Any:
+        rounds = {"max_iterations": 1} if kind is LoopAgent else {}
+        agent = ask("a", "q1")
+        for number in range(depth):
+            agent = kind(name=f"n{number}", sub_agents=[say(f"c{number}"), agent], **rounds)
+        return agent
+
+    flat, deep = [await questions_of_a_resume(kit, lambda n=n: tree(n), ["a"]) for n in (8, 16)]
+    assert deep <= 5 * flat
 
 
 @pytest.mark.parametrize("kind", [SequentialAgent, ParallelAgent, LoopAgent])

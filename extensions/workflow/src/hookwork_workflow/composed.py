@@ -101,8 +101,11 @@ def _standing_at(place: View, agent: Agent) -> Standing | None:
 def child_output(view: View, child: Agent, segment: str) -> Any:
     """What a child, or the agent its hand-overs lead to, gave (workflow AN-2)."""
     place = view.child(segment)
-    if place.record is None:
+    record = place.record
+    if record is None:
         return None
+    if record.handover < 0:
+        return child.output(place)
     end, target = _end_of_chain(place, child)
     return target.output(end)
 

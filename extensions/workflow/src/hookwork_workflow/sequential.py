@@ -51,10 +51,14 @@ class SequentialAgent(ComposedAgent):
     def standing(self, view: View) -> Standing:
         """Done when the last child is, else the first child that is not done decides (activations ACT-23)."""
         last = self._last()
-        if ended_by_hook(view) or last is None or child_standing(view, last, f"{last.name}@1") is Standing.DONE:
+        if ended_by_hook(view) or last is None:
+            return Standing.DONE
+        # Asked once: a second question at each level would double the work with every level of nesting.
+        found_last = child_standing(view, last, f"{last.name}@1")
+        if found_last is Standing.DONE:
             return Standing.DONE
         for child in self.sub_agents:
-            found = child_standing(view, child, f"{child.name}@1")
+            found = found_last if child is last else child_standing(view, child, f"{child.name}@1")
             if found is not Standing.DONE:
                 return found or Standing.PENDING
         return Standing.DONE
