@@ -95,7 +95,7 @@ async def _write(runner: Runner, order: EffectOrder, call: Mapping[str, Any]) ->
     from hookwork.records.content import Part
 
     op, payload = call.get("op"), call.get("payload") or {}
-    where = {"app_name": order.app_name, "user_id": order.user_id, "session_id": order.session_id}
+    where: dict[str, Any] = {"app_name": order.app_name, "user_id": order.user_id, "session_id": order.session_id}
     if op == "append_event":
         session = await runner.sessions.get_session(**where)
         return {"payload": dump(await runner.sessions.append_event(session, load(Event, payload), redelivery=True))}
@@ -119,7 +119,7 @@ async def preview(
 ) -> ModelRequest:
     """See `Runner.preview`."""
     await runner.open()
-    key = {"app_name": runner.app_name, "user_id": user_id}
+    key: dict[str, Any] = {"app_name": runner.app_name, "user_id": user_id}
     try:
         stored = await runner.sessions.get_session(**key, session_id=session_id) if session_id is not None else None
     except SessionNotFoundError:
