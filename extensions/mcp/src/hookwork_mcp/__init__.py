@@ -1,0 +1,3 @@
+"""MCP for Hookwork."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Provider hooks of hookwork-mcp."""
+
+from __future__ import annotations
