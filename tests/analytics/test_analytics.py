@@ -25,7 +25,7 @@ from hookwork.records.content import FileData
 from hookwork.records.metadata import UsageMetadata
 from hookwork.resolve import resolve_plugins
 from hookwork.settings import Settings
-from hookwork_analytics import Analytics, JsonLinesSink, ParquetSink, analytics
+from hookwork_analytics import Analytics, JsonLinesSink, ParquetSink
 from hookwork_analytics.content import SUFFIX, part_rows
 from hookwork_analytics.rows import COLUMNS, EVENT_TYPES, make_row, span_ids
 from hookwork_analytics.sinks import Row
@@ -331,7 +331,7 @@ def test_ext_8_options_come_from_its_table(tmp_path: Path) -> None:
 )
 def test_wrong_options_are_named(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(options))):
-        analytics(**options)
+        Analytics(**options)
 
 
 def test_json_lines_are_whole_lines(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookwork_analytics.plugin import Analytics, analytics
+from hookwork_analytics.plugin import Analytics
 from hookwork_analytics.sinks import JsonLinesSink, ParquetSink, Sink
 
-__all__ = ["Analytics", "JsonLinesSink", "ParquetSink", "Sink", "analytics"]
+__all__ = ["Analytics", "JsonLinesSink", "ParquetSink", "Sink"]

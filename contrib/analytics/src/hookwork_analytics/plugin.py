@@ -37,19 +37,11 @@ FORMATS = ("jsonl", "parquet")
 MAX_CONTENT_LENGTH = 500 * 1024
 
 
-def analytics(*, enabled: bool = True, name: str = NAME, **options: Any) -> Plugin:
-    """`Analytics` with these options; with ``enabled`` False a plugin without hooks, which costs nothing."""
-    if enabled:
-        return Analytics(name=name, **options)
-    nothing = Plugin()
-    nothing.name = name
-    return nothing
-
-
 class Analytics(Plugin):
     """Writes a row for each message, event, agent call, model call and tool call, and for the run itself.
 
     Args:
+        enabled: False: the object made is a plugin without hooks, which costs nothing.
         path: file (JSON Lines) or folder (Parquet).
         format: ``jsonl`` or ``parquet``.
         sink: an object of your own with ``write(rows)`` and ``close()``, in the place of both.
@@ -63,9 +55,17 @@ class Analytics(Plugin):
         ConfigurationError: an unknown format, a bound that is not positive, or Parquet without pyarrow.
     """
 
+    def __new__(cls, *, enabled: bool = True, name: str = NAME, **options: Any) -> Any:
+        if enabled:
+            return super().__new__(cls)
+        nothing = Plugin()
+        nothing.name = name
+        return nothing
+
     def __init__(
         self,
         *,
+        enabled: bool = True,
         path: str | os.PathLike[str] | None = None,
         format: str = "jsonl",
         sink: Sink | None = None,
