@@ -25,10 +25,11 @@ from hookwork import (
     Settings,
     text_content,
 )
-from hookwork.activation import check_run_id, segment_name
+from hookwork.activation import check_run_id
 from hookwork.errors import (
     InvalidRunId,
 )
+from hookwork.view import segment_name
 from hookwork_inmemory import InMemorySessionService
 
 Body = Callable[[InvocationContext], AsyncIterator[Event]]

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from attrs import define
 
-from hookwork.activation import View
 from hookwork.agent import Agent
 from hookwork.context import InvocationContext
 from hookwork.errors import ConfigurationError
@@ -19,6 +18,7 @@ from hookwork.node import Standing
 from hookwork.records.content import Content, text_content
 from hookwork.records.event import Event, EventActions
 from hookwork.records.history import Call
+from hookwork.view import View
 from hookwork_llm import LlmAgent, tool
 from hookwork_testkit import RecordedRequest, ScriptedModel, call, stream
 from hookwork_testkit.suites import AgentSuite

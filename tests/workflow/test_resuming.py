@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hookwork import Agent, Content, Event, EventActions, FunctionCall, Part, Pause, Plugin, text_content
-from hookwork.activation import View
 from hookwork.errors import NothingToResume
+from hookwork.view import View
 from hookwork_testkit import assert_valid_prompt, call
 from hookwork_workflow import LoopAgent, ParallelAgent, SequentialAgent
 

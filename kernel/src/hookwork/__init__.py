@@ -13,7 +13,8 @@ from hookwork.version import VERSION as __version__
 if TYPE_CHECKING:
     from hookwork.agent import Agent, AgentTree
     from hookwork.app import App
-    from hookwork.context import CallbackContext, EphemeralScope, InvocationContext, ReadonlyContext, ToolContext
+    from hookwork.context import CallbackContext, InvocationContext, ReadonlyContext, ToolContext
+    from hookwork.ephemeral import EphemeralScope
     from hookwork.errors import HookworkError
     from hookwork.invocation import RunConfig, Usage
     from hookwork.model import Model, ModelCapabilities, ModelRequest
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "agent": ("Agent", "AgentTree"),
     "app": ("App",),
-    "context": ("CallbackContext", "EphemeralScope", "InvocationContext", "ReadonlyContext", "ToolContext"),
+    "context": ("CallbackContext", "InvocationContext", "ReadonlyContext", "ToolContext"),
+    "ephemeral": ("EphemeralScope",),
     "errors": ("HookworkError",),
     "invocation": ("RunConfig", "Usage"),
     "model": ("Model", "ModelCapabilities", "ModelRequest"),
@@ -79,7 +81,6 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "__version__",
     "Agent",
     "AgentTree",
     "App",
@@ -132,6 +133,7 @@ __all__ = [
     "Toolset",
     "Usage",
     "UsageMetadata",
+    "__version__",
     "build_node",
     "hookimpl",
     "hookspec",

@@ -18,9 +18,10 @@ from hookwork.platform import new_uuid, timestamp
 from hookwork.plugins.dispatch import first, first_callback, notify
 from hookwork.records.content import Content
 from hookwork.records.event import NO_ACTIONS, Event, NodeInfo
-from hookwork.records.history import Call, Record
+from hookwork.records.history import Call
 from hookwork.stages import Stage, StageOutcome, stage_stream
 from hookwork.state import DeltaBuffer
+from hookwork.view import View, handover_place
 
 if TYPE_CHECKING:
     from hookwork.agent import Agent
@@ -33,159 +34,6 @@ T = TypeVar("T")
 
 _KERNEL_RUN_ID = re.compile(r"t\d+|\d+-\d+")
 _KERNEL_CHARACTERS = re.compile(r"[/@.~]")
-
-
-class View:
-    """What stored events say about a place and what lies under it; read-only (activations ACT-40)."""
-
-    __slots__ = ("_inv", "invocation_id", "path")
-
-    def __init__(self, inv: Invocation, invocation_id: str, path: str) -> None:
-        self._inv = inv
-        self.invocation_id = invocation_id
-        self.path = path
-
-    @property
-    def record(self) -> Record | None:
-        """The place's record, None when no event names it."""
-        return self._inv.history().record(self.invocation_id, self.path)
-
-    def child(self, segment: str) -> View:
-        """The view of a place directly under this one, e.g. ``"plan@1"``."""
-        return View(self._inv, self.invocation_id, f"{self.path}/{segment}")
-
-    def follow(self) -> View:
-        """The view at the end of a chain of hand-overs that starts here."""
-        view = self
-        while True:
-            record = view.record
-            target = view._target()
-            if record is None or target is None or target.standing(view) is not Standing.HANDED:
-                return view
-            _, path = handover_place(self._inv, view.path, record)
-            view = View(self._inv, self.invocation_id, path)
-
-    def standing(self) -> Standing | None:
-        """How the agent of this place stands after following its hand-overs; None without a record."""
-        view = self.follow()
-        target = view._target()
-        return None if view.record is None or target is None else target.standing(view)
-
-    def _target(self) -> Any:
-        tree = self._inv.setup.tree
-        return None if tree is None else tree.find(segment_name(self.path))
-
-    @property
-    def calls(self) -> Sequence[Call]:
-        """The place's own calls, in order."""
-        record = self.record
-        return record.calls if record is not None else ()
-
-    @property
-    def open_calls(self) -> list[Call]:
-        """Open calls of the place and everything under it, in order of raising."""
-        return self._inv.history().open_below(self.invocation_id, self.path)
-
-    @property
-    def newest(self) -> int:
-        """Position of the newest event of the subtree, -1 for none."""
-        record = self.record
-        return record.newest if record is not None else -1
-
-    @property
-    def newest_answer(self) -> int:
-        """Position of the newest answer to a call of the subtree, -1 for none."""
-        record = self.record
-        return record.newest_answer if record is not None else -1
-
-    @property
-    def news(self) -> bool:
-        """Whether an answer, a message or a call to be run again is newer than the subtree's newest event."""
-        record = self.record
-        if record is None:
-            return False
-        if self._inv.rerun and any(call.id in self._inv.rerun for call in self.open_calls):
-            return True
-        return record.news > record.newest
-
-    @property
-    def rerun(self) -> frozenset[str]:
-        """Ids that this run was told to run again (ACT-43)."""
-        return self._inv.rerun
-
-    @property
-    def events(self) -> list[Event]:
-        """The place's own events, in order."""
-        record = self.record
-        events = self._inv.session.events
-        return [events[position] for position in record.own] if record is not None else []
-
-    def unanswered(self, author: str) -> list[Call]:
-        """Calls of an agent that have no response, in order, whatever invocation made them (ACT-20)."""
-        return [call for call in self._inv.history().unanswered.values() if call.author == author and not call.responses]
-
-    def at(self, record: Record) -> View:
-        """The view of another place, e.g. of a delegation that an earlier invocation began."""
-        return View(self._inv, record.invocation_id, record.path)
-
-    def scope_record(self, scope: str) -> Record | None:
-        """The record of the delegation that speaks in an isolation scope, whatever invocation wrote it (ACT-26)."""
-        place = self._inv.history().scope_paths.get(scope)
-        return self._inv.history().record(*place) if place is not None else None
-
-
-def default_standing(view: View) -> Standing:
-    """Standing of a body that runs from its top (ACT-13)."""
-    record = view.record
-    if record is None:
-        return Standing.PENDING
-    if view.open_calls:
-        return Standing.PENDING if view.news else Standing.WAITING
-    return Standing.DONE if record.end >= 0 and record.end > record.newest_answer else Standing.PENDING
-
-
-def segment_name(path: str) -> str:
-    """The agent or node name in the last segment of a path."""
-    return path[path.rfind("/") + 1 :].partition("@")[0]
-
-
-def handover_place(inv: Invocation, caller_path: str, record: Record) -> tuple[Agent, str]:
-    """Target and path of a recorded hand-over (activations §4).
-
-    The target stands under the newest activation of its tree parent on the caller's path. ``t<n>`` counts the places
-    of that name that stood there before the hand-over, so a replay finds the same path.
-    """
-    tree = inv.setup.tree
-    target = tree.find(record.handover_target) if tree is not None else None
-    if target is None or tree is None:
-        raise ConfigurationError(
-            f"{caller_path} handed over to {record.handover_target!r}, which is not in the agent tree (any more)"
-        )
-    parent = tree.parent(target)
-    prefix = _under(caller_path, parent.name) if parent is not None else ""
-    start = f"{prefix}/{target.name}@" if prefix else f"{target.name}@"
-    index = inv.history()
-    if prefix:
-        above = index.record(inv.invocation_id, prefix)
-        siblings = above.children if above is not None else []
-    else:
-        siblings = [path for (invocation, path) in index.records if invocation == inv.invocation_id and "/" not in path]
-    before = 0
-    for path in siblings:
-        if path.startswith(start):
-            other = index.record(inv.invocation_id, path)
-            if other is not None and other.first < record.handover:
-                before += 1
-    return target, f"{start}t{before + 1}" if before else f"{start}1"
-
-
-def _under(path: str, name: str) -> str:
-    """The longest prefix of ``path`` that ends at a segment of that name, else the path without its last segment."""
-    segments = path.split("/")
-    for i in range(len(segments) - 1, -1, -1):
-        if segments[i].partition("@")[0] == name:
-            return "/".join(segments[: i + 1])
-    return "/".join(segments[:-1])
 
 
 def checked(value: Any, kind: type[T], plugin: str, hook: str) -> T:
@@ -640,13 +488,3 @@ def activate(
         scope=ctx.isolation_scope if scope is None else scope,
     )
 
-
-__all__ = [
-    "Activation",
-    "AgentOutcome",
-    "Standing",
-    "View",
-    "activate",
-    "default_standing",
-    "segment_name",
-]

@@ -11,12 +11,13 @@ from attrs import define, evolve, field
 from hookwork.errors import ConfigurationError, UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from hookwork.activation import Activation, View
+    from hookwork.activation import Activation
     from hookwork.context import InvocationContext
     from hookwork.invocation import Setup
     from hookwork.model import ModelRequest
     from hookwork.node import Standing
     from hookwork.records.event import Event
+    from hookwork.view import View
 
 AgentCallback = Callable[..., Any]
 AgentBody = Callable[["InvocationContext"], AsyncIterator["Event"]]
@@ -154,7 +155,7 @@ class Agent:
 
     def standing(self, view: View) -> Standing:
         """Where this agent's activation stands, from stored events alone (activations ACT-13)."""
-        from hookwork.activation import default_standing
+        from hookwork.view import default_standing
 
         return default_standing(view)
 

@@ -6,26 +6,30 @@ capability that a kind of context lacks raises `UnsupportedInContext` and says w
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
+from hookwork.actions import Actions
+from hookwork.artifacts import Artifacts
 from hookwork.effects import WriteResult, perform
-from hookwork.errors import ConfigurationError, UnsupportedInContext, ValidationError
+from hookwork.ephemeral import EphemeralScope
+from hookwork.errors import UnsupportedInContext
 from hookwork.node import Pause
-from hookwork.records.content import Content, Part
-from hookwork.records.event import EventActions, ToolConfirmation
+from hookwork.records.content import Content
+from hookwork.records.event import ToolConfirmation
 from hookwork.state import DeltaBuffer, State
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from hookwork.activation import Activation, View
+    from hookwork.activation import Activation
     from hookwork.agent import Agent
     from hookwork.invocation import Invocation, RunConfig
     from hookwork.node import Node
     from hookwork.records.event import Event
     from hookwork.records.session import Session
-    from hookwork.services import ArtifactVersion, MemoryEntry
+    from hookwork.services import MemoryEntry
+    from hookwork.view import View
 
 _WHERE = {
     "actions": "a tool or a node",
@@ -46,186 +50,6 @@ _WHERE = {
     "attempt": "callbacks, tools, agent bodies",
     "idempotency_key": "callbacks, tools, agent bodies",
 }
-
-
-class EphemeralScope(MutableMapping[str, Any]):
-    """Run-wide values that are never stored, logged or sent (core EPH): tokens, tenants. Its repr shows keys only."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
-        self._values: dict[str, Any] = dict(values or {})
-        for key in self._values:
-            if not isinstance(key, str):
-                raise ValidationError(f"ephemeral keys are text, not {type(key).__name__}")
-
-    def __getitem__(self, key: str) -> Any:
-        try:
-            return self._values[key]
-        except KeyError:
-            raise KeyError(
-                f"no ephemeral value {key!r}; give it with runner.run(..., ephemeral={{{key!r}: …}})"
-            ) from None
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self._values[key] = value
-
-    def __delitem__(self, key: str) -> None:
-        del self._values[key]
-
-    def __iter__(self) -> Any:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __repr__(self) -> str:
-        return f"EphemeralScope(keys={sorted(self._values)})"
-
-
-class Actions:
-    """The side effects a tool call collects; ``state_delta`` is the call's own buffer (core DLT-3)."""
-
-    __slots__ = (
-        "_buffer",
-        "_live",
-        "escalate",
-        "requested_tool_confirmations",
-        "skip_summarization",
-        "transfer_to_agent",
-    )
-
-    def __init__(self, live: Any, buffer: DeltaBuffer) -> None:
-        self._live = live
-        self._buffer = buffer
-        self.skip_summarization: bool | None = None
-        self.transfer_to_agent: str | None = None
-        self.escalate: bool | None = None
-        self.requested_tool_confirmations: dict[str, ToolConfirmation] = {}
-
-    @property
-    def state_delta(self) -> MutableMapping[str, Any]:
-        """What this writer wrote so far; assigning writes state."""
-        return _DeltaView(self._live, self._buffer)
-
-    @property
-    def artifact_delta(self) -> Mapping[str, int]:
-        """File name → version saved by this writer."""
-        return dict(self._buffer.artifacts)
-
-    def snapshot(self) -> EventActions:
-        """The actions so far as a record."""
-        return EventActions(
-            state_delta={key: value for key, (_, value) in self._buffer.writes.items()},
-            artifact_delta=dict(self._buffer.artifacts),
-            requested_tool_confirmations=dict(self.requested_tool_confirmations) or None,
-            skip_summarization=self.skip_summarization,
-            transfer_to_agent=self.transfer_to_agent,
-            escalate=self.escalate,
-        )
-
-
-class _DeltaView(MutableMapping[str, Any]):
-    __slots__ = ("_buffer", "_live")
-
-    def __init__(self, live: Any, buffer: DeltaBuffer) -> None:
-        self._live = live
-        self._buffer = buffer
-
-    def __getitem__(self, key: str) -> Any:
-        return self._buffer.writes[key][1]
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self._live.write(self._buffer, key, value)
-
-    def __delitem__(self, key: str) -> NoReturn:
-        raise UnsupportedInContext(f"a state write is not taken back; assign another value to {key!r}")
-
-    def __iter__(self) -> Any:
-        return iter(list(self._buffer.writes))
-
-    def __len__(self) -> int:
-        return len(self._buffer.writes)
-
-
-class Artifacts:
-    """The artifact service, bound to a run's app, user and session; saves go into the writer's delta (ART-13)."""
-
-    __slots__ = ("_ctx",)
-
-    def __init__(self, ctx: CallbackContext) -> None:
-        self._ctx = ctx
-
-    def _service(self) -> Any:
-        service = self._ctx._inv.artifacts
-        if service is None:
-            raise ConfigurationError(
-                "this runner has no artifact service; give it one, e.g. Runner(..., artifacts='memory:')"
-            )
-        return service
-
-    def _scope(self) -> dict[str, str]:
-        inv = self._ctx._inv
-        return {"app_name": inv.app_name, "user_id": inv.user_id, "session_id": inv.session_id}
-
-    async def save(self, filename: str, artifact: Part, custom_metadata: Mapping[str, Any] | None = None) -> int:
-        """Save a text or inline-data part; the new version."""
-        ctx = self._ctx
-        service = self._service()
-        chain = ctx._inv.hooks.perform_write
-        if not chain:
-            version = await service.save_artifact(
-                **self._scope(), filename=filename, artifact=artifact, custom_metadata=custom_metadata
-            )
-        else:
-            version = await self._save_as_effect(service, filename, artifact, custom_metadata)
-        if ctx._buffer is not None:
-            ctx._buffer.note_artifact(filename, version)
-        return int(version)
-
-    async def _save_as_effect(
-        self, service: Any, filename: str, artifact: Part, custom_metadata: Mapping[str, Any] | None
-    ) -> int:
-        from hookwork.records.codec import dump
-
-        ctx = self._ctx
-        key = ctx._write_key("save_artifact")
-
-        async def default() -> WriteResult:
-            return WriteResult(
-                payload=await service.save_artifact(
-                    **self._scope(), filename=filename, artifact=artifact, custom_metadata=custom_metadata, save_id=key
-                )
-            )
-
-        payload = {"filename": filename, "artifact": dump(artifact), "customMetadata": dict(custom_metadata or {})}
-        result, _ = await perform(
-            ctx._inv.hooks.perform_write,
-            "perform_write",
-            lambda then: ctx._effect("write", key, {"op": "save_artifact", "payload": payload}, then),
-            default,
-        )
-        return int(result.payload)
-
-    async def load(self, filename: str, version: int | None = None) -> Part:
-        """The newest version, or the given one. Raises ArtifactNotFoundError."""
-        return await self._service().load_artifact(**self._scope(), filename=filename, version=version)  # type: ignore[no-any-return]
-
-    async def load_version(self, filename: str, version: int) -> Part:
-        """The given version."""
-        return await self.load(filename, version)
-
-    async def list(self) -> list[str]:
-        """File names of this session and user."""
-        return await self._service().list_artifacts(**self._scope())  # type: ignore[no-any-return]
-
-    async def versions(self, filename: str) -> Sequence[int]:
-        """All versions of a file, ascending."""
-        return await self._service().list_versions(**self._scope(), filename=filename)  # type: ignore[no-any-return]
-
-    async def describe(self, filename: str, version: int | None = None) -> ArtifactVersion:
-        """What is known of a version."""
-        return await self._service().get_artifact_version(**self._scope(), filename=filename, version=version)  # type: ignore[no-any-return]
 
 
 class ReadonlyContext:
@@ -580,7 +404,7 @@ class InvocationContext(CallbackContext):
     @property
     def view(self) -> View:
         """What stored events say about this activation (activations ACT-40)."""
-        from hookwork.activation import View
+        from hookwork.view import View
 
         return View(self._inv, self._inv.invocation_id, self.path)
 

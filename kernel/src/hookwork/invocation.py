@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hookwork.context import EphemeralScope
+from hookwork.ephemeral import EphemeralScope
 from hookwork.errors import ConfigurationError, LlmCallLimitError
 from hookwork.plugins.dispatch import NO_HOOKS, Hooks
 from hookwork.records.event import Event

@@ -7,10 +7,11 @@ import logging
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hookwork.activation import COMPLETED, Activation, View, checked
-from hookwork.context import EphemeralScope, InvocationContext
+from hookwork.activation import COMPLETED, Activation, checked
+from hookwork.context import InvocationContext
 from hookwork.control import RunControl, work_for
 from hookwork.entry import Entry, decide
+from hookwork.ephemeral import EphemeralScope
 from hookwork.errors import InvocationNotFoundError, LimitExceeded, NothingToResume, SessionNotFoundError
 from hookwork.invocation import Invocation, RunConfig
 from hookwork.node import Standing
@@ -25,6 +26,7 @@ from hookwork.stages import Stage, StageOutcome, stage_stream
 from hookwork.state import Settled
 from hookwork.storing import append_event
 from hookwork.telemetry import active_tracer
+from hookwork.view import View
 from hookwork.waiting import find_waiting
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import msgspec
 from hookwork.errors import GraphError
 
 if TYPE_CHECKING:
-    from hookwork.activation import View
     from hookwork.records.event import Event
+    from hookwork.view import View
 
 
 class Standing(Enum):
@@ -82,7 +82,7 @@ class Node(ABC):
 
     def standing(self, view: View) -> Standing:
         """Where this node's activation stands, from stored events alone (activations ACT-13)."""
-        from hookwork.activation import default_standing
+        from hookwork.view import default_standing
 
         return default_standing(view)
 

@@ -42,7 +42,7 @@ def timestamp() -> float:
     """`now()` as epoch seconds rounded to microseconds, the form of event times (services GEN-3)."""
     clock = _clock.get()
     if clock is None:
-        return time.time_ns() // 1000 / 1_000_000  # the nearest float to a whole number of microseconds, as round() gives
+        return time.time_ns() // 1000 / 1_000_000  # the float nearest to a whole number of microseconds
     return round(clock().timestamp(), 6)
 
 

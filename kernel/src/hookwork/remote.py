@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hookwork.context import EphemeralScope, InvocationContext
+from hookwork.context import InvocationContext
 from hookwork.entry import decide
+from hookwork.ephemeral import EphemeralScope
 from hookwork.errors import ConfigurationError, SessionNotFoundError, UnsupportedInContext
 from hookwork.invocation import Invocation, RunConfig
 from hookwork.platform import new_uuid, now, timestamp

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hookwork.agent import Agent, AgentTree
 from hookwork.app import App, check_app_name
-from hookwork.context import EphemeralScope
+from hookwork.ephemeral import EphemeralScope
 from hookwork.errors import ConfigurationError, PluginError, RunPaused, RunStateError, ValidationError
 from hookwork.invocation import RunConfig, Setup, check_config
 from hookwork.lifecycle import RunCore

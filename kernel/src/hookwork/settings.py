@@ -96,7 +96,7 @@ class Settings:
         """The nearest configuration, overridden by the environment.
 
         Args:
-            start: folder from which to look upwards, even where HOOKWORK_CONFIG is ``none``; None: the working directory.
+            start: folder from which to look upwards, even if HOOKWORK_CONFIG is ``none``; None: the working directory.
             environ: variables; None: those of the process.
             config: read this file and look for no other; ``"none"``: read no file.
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hookwork.activation import View, segment_name
 from hookwork.invocation import Invocation, Setup
 from hookwork.node import Standing
+from hookwork.view import View, segment_name
 
 if TYPE_CHECKING:
     from hookwork.agent import AgentTree

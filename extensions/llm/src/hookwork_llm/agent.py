@@ -14,12 +14,12 @@ from hookwork.node import Standing
 from hookwork.tool import RESERVED_TOOL_NAMES, Closable, Tool, Toolset, ToolWrapper, capability, pack_tool
 
 if TYPE_CHECKING:
-    from hookwork.activation import View
     from hookwork.context import InvocationContext, ToolContext
     from hookwork.invocation import Setup
     from hookwork.model import ModelRequest
     from hookwork.records.event import Event
     from hookwork.records.request import FunctionDeclaration, GenerateContentConfig
+    from hookwork.view import View
     from hookwork_llm.code_execution import CodeExecutor
     from hookwork_llm.planning import Planner
     from hookwork_llm.request_stages import RequestStage

@@ -10,7 +10,7 @@ from hookwork_llm.object_schema import InvalidObject
 from hookwork_llm.structured_output import INVALID_OUTPUT, correction, parsed_reply
 
 if TYPE_CHECKING:
-    from hookwork.activation import View
+    from hookwork.view import View
     from hookwork_llm.agent import LlmAgent
     from hookwork_llm.flow import Flow
 

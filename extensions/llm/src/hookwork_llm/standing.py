@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hookwork.activation import default_standing, segment_name
 from hookwork.confirmation import REQUEST_CONFIRMATION, read_confirmation
 from hookwork.node import Standing
 from hookwork.records.event import Event, ToolConfirmation
 from hookwork.records.history import Call
+from hookwork.view import default_standing, segment_name
 
 if TYPE_CHECKING:
-    from hookwork.activation import View
     from hookwork.context import InvocationContext
+    from hookwork.view import View
     from hookwork_llm.agent import LlmAgent
 
 

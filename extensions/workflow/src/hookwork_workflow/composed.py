@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
-from hookwork.activation import View, segment_name
 from hookwork.agent import Agent
 from hookwork.errors import ConfigurationError
 from hookwork.node import Standing
+from hookwork.view import View, segment_name
 
 if TYPE_CHECKING:
     from hookwork.context import InvocationContext

@@ -23,9 +23,9 @@ from hookwork_workflow.composed import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hookwork.activation import View
     from hookwork.context import InvocationContext
     from hookwork.records.event import Event
+    from hookwork.view import View
 
 ESCALATE = ("any", "direct")
 

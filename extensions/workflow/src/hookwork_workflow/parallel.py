@@ -14,10 +14,11 @@ from hookwork.node import Pause, Standing
 from hookwork_workflow.composed import ComposedAgent, child_output, child_standing, ended_by_hook
 
 if TYPE_CHECKING:
-    from hookwork.activation import Activation, View
+    from hookwork.activation import Activation
     from hookwork.agent import Agent
     from hookwork.context import InvocationContext
     from hookwork.records.event import Event
+    from hookwork.view import View
 
 
 @define(eq=False, kw_only=True, frozen=True)

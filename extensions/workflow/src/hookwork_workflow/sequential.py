@@ -18,10 +18,10 @@ from hookwork_workflow.composed import (
 )
 
 if TYPE_CHECKING:
-    from hookwork.activation import View
     from hookwork.agent import Agent
     from hookwork.context import InvocationContext
     from hookwork.records.event import Event
+    from hookwork.view import View
 
 
 @define(eq=False, kw_only=True, frozen=True)

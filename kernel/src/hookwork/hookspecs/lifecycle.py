@@ -88,7 +88,7 @@ class ModelHooks:
 
     @hookspec
     async def before_model(self, ctx: CallbackContext, request: ModelRequest) -> ModelResponse | None:
-        """The request is complete. A value is the response: model, ``on_model_error`` and ``after_model`` are skipped."""
+        """The request is complete. A value is the response: model, ``on_model_error``, ``after_model`` are skipped."""
 
     @hookspec
     async def after_model(

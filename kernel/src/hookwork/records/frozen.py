@@ -47,8 +47,8 @@ def _refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
 class FrozenDict(dict[str, Any]):
     """A read-only dict. ``dict(x)``, ``x | y``, `copy.copy` and `copy.deepcopy` give plain mutable ones."""
 
-    # Where the value hangs, for error texts; set only when it is known. Without an __init__ of its own the type is built
-    # at the speed of a plain dict.
+    # Where the value hangs, for error texts; set only when it is known. Without an __init__ of its own the type is
+    # built at the speed of a plain dict.
     __slots__ = ("_where",)
     _where: Where
 

@@ -93,8 +93,8 @@ class Call(msgspec.Struct):
 class Record(msgspec.Struct):
     """What stored events say about one place (ACT-5). Positions are indices into the log; -1 = never.
 
-    ``first``, ``newest*`` and ``waiting`` (unanswered or open calls) cover the subtree, ``own*`` and ``calls`` the place
-    itself. ``turns`` counts its model turns.
+    ``first``, ``newest*`` and ``waiting`` (unanswered or open calls) cover the subtree, ``own*`` and ``calls`` the
+    place itself. ``turns`` counts its model turns.
     """
 
     path: str

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookwork.activation import View, segment_name
 from hookwork.agent import Agent, AgentTree
 from hookwork.errors import NothingToResume
 from hookwork.invocation import Invocation, Setup
@@ -27,6 +26,7 @@ from hookwork.run import RunOutcome
 from hookwork.runner import Runner
 from hookwork.services import SessionService
 from hookwork.settings import NO_SETTINGS
+from hookwork.view import View, segment_name
 from hookwork_testkit.contexts import make_context
 from hookwork_testkit.pytest_plugin import CountedIds, FixedTime
 from hookwork_testkit.suites.leftovers import PATIENCE, assert_cancellable, attributes_of, no_tasks_left, take, within
