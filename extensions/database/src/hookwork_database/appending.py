@@ -185,45 +185,50 @@ class Appends:
         if isinstance(outcome, Existing):
             return self._delivered(loaded, job, outcome.event, loaded.positions.get(entered.event.id))
         event = entered.event
-        behind = end_of(session)
-        foreign = loaded.log.events[behind - loaded.log.offset :]
-        loaded.add(StoredEvent(event, outcome.mark, outcome.raw, outcome.tie))
-        loaded.marker = Marker(loaded.marker.created_raw, outcome.raw, outcome.mark, event.id, 1)
-        if entered.own:
-            loaded.state = merged(loaded.state, entered.own)
-        if foreign:
-            self._absorb(session, foreign)
-        self._give(loaded, job, outcome)
+        position = loaded.positions.get(event.id)
+        if position is None:
+            loaded.add(StoredEvent(event, outcome.mark, outcome.raw, outcome.tie))
+            loaded.marker = Marker(loaded.marker.created_raw, outcome.raw, outcome.mark, event.id, 1)
+            if entered.own:
+                loaded.state = merged(loaded.state, entered.own)
+            loaded.app = outcome.app or loaded.app
+            loaded.user = outcome.user or loaded.user
+            position = loaded.end - 1
+        # Else a read that saw the commit was quicker than this answer, and has worked the event in already.
+        self._give(loaded, job, outcome, position)
         return event
 
-    def _absorb(self, session: Session, foreign: list[Event]) -> None:
-        """The shared keys that foreign events wrote; the session's own state comes whole from the log's end."""
-        for event in foreign:
-            app, user, _ = split_state(event.actions.state_delta)
-            session.app_state = merged(session.app_state, app)
-            session.user_state = merged(session.user_state, user)
-
-    def _give(self, loaded: LoadedSession, job: Job, outcome: Appended) -> None:
-        """Let the handle show the log to its end, with the state of then."""
+    def _give(self, loaded: LoadedSession, job: Job, outcome: Appended, position: int) -> None:
+        """Let the handle show the stored events up to its own, with the state of then."""
         session, entered = job.session, job.entered
+        self._follow_events(session, loaded, position)
+        if outcome.app is not None:
+            session.app_state = outcome.app[1]
+        if outcome.user is not None:
+            session.user_state = outcome.user[1]
         delta = entered.event.actions.state_delta
         if delta:
             session.written_keys.update(delta)
         if entered.event is not job.event:
             keep_temp(session, job.event)
-        if session.log is loaded.log:
-            session.length = len(loaded.log.events) - session.start
+
+    def _follow_events(self, session: Session, loaded: LoadedSession, position: int) -> None:
+        """Let a handle show the events up to ``position``. At the log's end the state comes whole, else by deltas."""
+        log, behind = loaded.log, end_of(session)
+        for event in log.events[behind - log.offset : position + 1 - log.offset]:
+            if event.actions.state_delta:
+                app, user, own = split_state(event.actions.state_delta)
+                session.app_state = merged(session.app_state, app) if app else session.app_state
+                session.user_state = merged(session.user_state, user) if user else session.user_state
+                session.session_state = merged(session.session_state, own) if own else session.session_state
+        if session.log is log:
+            session.length = position + 1 - log.offset - session.start
         else:
-            extend(session, loaded, loaded.end)
-        session.session_state = loaded.state
-        if outcome.app is not None:
-            loaded.app = outcome.app
-            session.app_state = outcome.app[1]
-        if outcome.user is not None:
-            loaded.user = outcome.user
-            session.user_state = outcome.user[1]
-        session.last_update_time = moment_of(loaded.marker.updated)
-        session.revision = loaded.revision_at(loaded.end)
+            extend(session, loaded, position + 1)
+        if position + 1 == loaded.end:
+            session.session_state = loaded.state
+        session.last_update_time = moment_of(loaded.updated_at(position + 1))
+        session.revision = loaded.revision_at(position + 1)
 
     def _delivered(self, loaded: LoadedSession, job: Job, known: Event, position: int | None) -> Event:
         """An event whose id is stored already: the stored one, and the handle extends to it (services SES-19)."""
@@ -240,17 +245,7 @@ class Appends:
             return known
         session.written_keys.update(known.actions.state_delta)
         keep_temp(session, job.event)
-        log = loaded.log
-        for earlier in log.events[start - log.offset : position + 1 - log.offset]:
-            app, user, own = split_state(earlier.actions.state_delta)
-            session.app_state = merged(session.app_state, app)
-            session.user_state = merged(session.user_state, user)
-            session.session_state = merged(session.session_state, own)
-        extend(session, loaded, position + 1)
-        if position + 1 == loaded.end:
-            session.session_state = loaded.state
-        session.last_update_time = max(session.last_update_time, moment_of(loaded.updated_at(position + 1)))
-        session.revision = loaded.revision_at(position + 1)
+        self._follow_events(session, loaded, position)
         return known
 
 

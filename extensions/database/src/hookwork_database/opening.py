@@ -76,5 +76,7 @@ def session_service(url: str, *, settings: Mapping[str, Any] | None = None) -> D
 
         store = PostgresStore(body, driver_options=rest, create=bool(create), **options)
     else:
-        raise ConfigurationError(f"{redact_url(url)!r}: only sqlite is built so far")
+        from hookwork_database.servers.mysql import MySqlStore
+
+        store = MySqlStore(body, driver_options=rest, create=bool(create), **options)
     return DatabaseSessionService(store, **of_service)

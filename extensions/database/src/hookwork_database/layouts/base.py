@@ -40,6 +40,8 @@ class Layout(ABC):
     dropped_fields: frozenset[str] = frozenset()
     #: What a SELECT needs behind it to lock its rows.
     lock: str = ""
+    #: The open in one statement, where a dialect has one (`servers.snapshots`).
+    snapshot: str = ""
     #: Whether `put_app` and `put_user` merge what they are given into the row and give the result back.
     merges: bool = False
     #: A statement that gives the tie of the row inserted last; None when the event id is the tie.

@@ -13,7 +13,6 @@ from hookwork_database.documents import state_of_document
 from hookwork_database.keys import SessionKey
 from hookwork_database.layouts.adk import DocumentLayout
 from hookwork_database.layouts.base import Layout
-from hookwork_database.loaded import Marker
 from hookwork_database.moments import micros_of, naive_of
 from hookwork_database.plans import (
     Appended,
@@ -23,9 +22,9 @@ from hookwork_database.plans import (
     Snapshot,
     Want,
     append_fully,
-    shared_state,
 )
 from hookwork_database.servers.pool import Pool
+from hookwork_database.servers.snapshots import can_be_one_statement, known_place, snapshot_of
 from hookwork_database.servers.store import ServerStore
 
 #: SQLSTATE → (code, meaning, whether the same call may succeed later).
@@ -257,21 +256,14 @@ class PostgresStore(ServerStore):
 
     async def read(self, key: SessionKey, known: Known | None, want: Want) -> Snapshot | None:
         """See `Store.read`: one statement, unless more is wanted in front of the known events."""
-        if known is not None and not (known.loaded or known.whole or want.kind == "last"):
-            known = None
-        if known is None:
-            at_once = want.kind == "all"
-        else:
-            at_once = known.whole or (want.kind == "last" and want.number <= known.loaded)
-        if not at_once:
+        if not can_be_one_statement(known, want):
             return await super().read(key, known, want)
         layout = await self.open()
-        assert isinstance(layout, PostgresLayout)
         async with self._lent() as connection:
             rows = await connection.fetch(layout.snapshot, *key, *_known_parameters(known))
         if not rows:
             return None
-        snapshot = _snapshot(layout, key, known, rows)
+        snapshot = snapshot_of(layout, key, known, rows)
         return snapshot if snapshot is not None else await super().read(key, known, want)
 
     async def _append_at_once(self, connection: Any, request: AppendRequest) -> Outcome:
@@ -298,32 +290,11 @@ class PostgresStore(ServerStore):
 
 
 def _known_parameters(known: Known | None) -> tuple[Any, ...]:
+    """$4 … $9 of `_SNAPSHOT`."""
     if known is None:
-        return None, None, "", -1, naive_of(-62_135_596_800_000_000), ""
+        return None, None, "", -1, *known_place(known)
     marker = known.marker
-    raw, tie = known.last if known.last is not None else (naive_of(-62_135_596_800_000_000), "")
-    return marker.created_raw, marker.updated_raw, marker.last_id, marker.twins, raw, tie
-
-
-def _snapshot(layout: Layout, key: SessionKey, known: Known | None, rows: Any) -> Snapshot | None:
-    """What the rows of the snapshot statement say; None when history was changed in front of what is known."""
-    first = rows[0]
-    created, updated = layout.session_micros(first["t"], key), layout.session_micros(first["t2"], key)
-    marker = Marker(first["t"], first["t2"], updated, first["id"] or "", first["twins"])
-    app = shared_state(first["app"], known.app if known else None, f"table app_states: app {key.app_name!r}")
-    user = shared_state(first["usr"], known.user if known else None, f"table user_states: user {key.user_id!r}")
-    if first["number"] is None:
-        assert known is not None, "nothing is left out when nothing was known"
-        return Snapshot(created, marker, app, user, None, False, 0, [], [], [], known.end, None, None)
-    state = layout.session_state(first["data"], key)
-    events = [layout.stored((row["t"], row["id"], row["id"], row["inv"], row["data"]), key) for row in rows[1:]]
-    if known is not None:
-        if known.created != created or first["number"] != known.end + len(events):
-            return None
-        end = known.end + len(events)
-        return Snapshot(created, marker, app, user, state, False, 0, [], [], events, end, None, None)
-    last = (events[-1].raw, events[-1].tie, events[-1].micros) if events else None
-    return Snapshot(created, marker, app, user, state, True, 0, events, [], [], len(events), None, last)
+    return marker.created_raw, marker.updated_raw, marker.last_id, marker.twins, *known_place(known)
 
 
 async def _disconnect(connection: Any) -> None:

@@ -1,0 +1,394 @@
+"""MariaDB and MySQL on asyncmy: on MariaDB a compound block in autocommit is an append (spec DBP-5 … DBP-7)."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from hookwork.errors import BackendError, ConfigurationError
+from hookwork.urls import redact_url
+from hookwork_database.documents import state_of_document
+from hookwork_database.keys import SessionKey
+from hookwork_database.layouts.adk import DocumentLayout
+from hookwork_database.layouts.base import Layout
+from hookwork_database.moments import micros_of, naive_of
+from hookwork_database.plans import Appended, AppendRequest, Known, Outcome, Snapshot, Want, append_fully
+from hookwork_database.servers.pool import Pool
+from hookwork_database.servers.snapshots import can_be_one_statement, known_place, snapshot_of
+from hookwork_database.servers.store import ServerStore
+
+#: Error number → (code, meaning, whether the same call may succeed later). 1020 is MariaDB's (spec DBL-6).
+_MEANINGS = {
+    1020: ("serialization", "a concurrent transaction came first", True),
+    1205: ("locked", "another transaction holds the row", True),
+    1213: ("deadlock", "two transactions waited for each other", True),
+    1062: ("duplicate", "the key is taken", False),
+    1406: ("too_long", "a value is too long for its column", False),
+    1040: ("too_many_connections", "the server takes no more connections", True),
+    1044: ("auth", "the user may not use this database", False),
+    1045: ("auth", "user or password is wrong", False),
+    1049: ("no_database", "there is no such database; create it first", False),
+    1142: ("auth", "the user may not do this", False),
+    1290: ("read_only", "the server takes no writes; name the primary", False),
+    1114: ("disk_full", "the server's table space is full", False),
+    1021: ("disk_full", "the server's disk is full", False),
+    1153: ("too_big", "the event is bigger than the server's max_allowed_packet", False),
+    1969: ("timeout", "the statement took longer than statement_timeout", False),
+    3024: ("timeout", "the statement took longer than statement_timeout", False),
+    2003: ("connection", "the server cannot be reached", True),
+    2006: ("connection", "the server ended the connection", True),
+    2013: ("connection", "the line was lost", True),
+}
+
+_EVENTS = "app_name = ? AND user_id = ? AND session_id = ?"
+_ROW = "app_name = ? AND user_id = ? AND id = ?"
+
+#: The open of one session in one statement (DBP-7): see `snapshots.snapshot_of` for its rows. Parameters: `_opening`.
+_SNAPSHOT = f"""
+WITH s AS (
+  SELECT create_time, update_time, state,
+    (SELECT id FROM events WHERE {_EVENTS} ORDER BY timestamp DESC, id DESC LIMIT 1) AS last_id,
+    (SELECT COUNT(*) FROM events e WHERE {_EVENTS} AND e.timestamp = sessions.update_time) AS twins
+  FROM sessions WHERE {_ROW}
+), c AS (
+  SELECT NOT (create_time <=> ? AND update_time <=> ? AND COALESCE(last_id, '') = ? AND twins = ?) AS changed FROM s
+)
+SELECT 0 AS kind, s.create_time AS t, s.last_id AS id, s.update_time AS t2,
+  IF(c.changed, s.state, NULL) AS data, a.state AS app, u.state AS usr, s.twins AS twins,
+  IF(c.changed, (SELECT COUNT(*) FROM events WHERE {_EVENTS}), NULL) AS number, NULL AS inv
+FROM s CROSS JOIN c
+LEFT JOIN app_states a ON a.app_name = ?
+LEFT JOIN user_states u ON u.app_name = ? AND u.user_id = ?
+UNION ALL
+SELECT 1, e.timestamp, e.id, NULL, e.event_data, NULL, NULL, NULL, NULL, e.invocation_id
+FROM c CROSS JOIN events e
+WHERE c.changed AND {_EVENTS} AND e.timestamp >= ? AND (e.timestamp > ? OR e.id > ?)
+ORDER BY 1, 2, 3
+"""
+
+
+def formatted(sql: str) -> str:
+    """``?`` marks as the driver's ``%s``."""
+    return sql.replace("?", "%s")
+
+
+class MySqlLayout(DocumentLayout):
+    """google-adk's schema version 1 in MySQL and MariaDB: LONGTEXT, and DATETIME(6) in UTC."""
+
+    name = "google-adk version 1"
+    lock = " FOR UPDATE"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.snapshot = _SNAPSHOT
+        self.rewrite(formatted)
+
+    def upsert(self, table: str, key: tuple[str, ...], *, replace: bool) -> str:
+        columns = (*key, "state", "update_time")
+        values = f"INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+        if not replace:
+            return f"INSERT IGNORE {values}"
+        return f"INSERT {values} ON DUPLICATE KEY UPDATE state = VALUES(state), update_time = VALUES(update_time)"
+
+    def time(self, micros: int) -> Any:
+        return naive_of(micros)
+
+    def micros(self, raw: Any) -> int:
+        return micros_of(raw)
+
+
+def append_block(own: bool, app: bool, user: bool) -> str:
+    """The append of one event as a compound block of MariaDB, in the lock order session, app, user (services DB-12).
+
+    A shared state is written whole when it still is what the writer knows, else the block does nothing (as when the
+    session's row is not what the writer knows), and the append is done in full.
+    """
+    state = ", state = ?" if own else ""
+    steps = [
+        f"UPDATE sessions SET update_time = ?{state} WHERE {_ROW} AND update_time = ? AND create_time = ? "
+        f"AND NOT EXISTS (SELECT 1 FROM events WHERE {_EVENTS} AND timestamp = ? AND id <> ?); "
+        "SET done = ROW_COUNT(); "
+    ]
+    for wanted, table, key in (
+        (app, "app_states", "app_name = ?"),
+        (user, "user_states", "app_name = ? AND user_id = ?"),
+    ):
+        if wanted:
+            steps.append(
+                f"IF done = 1 THEN UPDATE {table} SET state = ?, update_time = ? WHERE {key} AND BINARY state = ?; "
+                "SET done = ROW_COUNT(); END IF; "
+            )
+    steps.append(
+        "IF done = 1 THEN INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?); COMMIT; ELSE ROLLBACK; END IF; SELECT done; "
+    )
+    return formatted(
+        "BEGIN NOT ATOMIC DECLARE done INT DEFAULT 0; "
+        "DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END; "
+        f"START TRANSACTION; {''.join(steps)}END"
+    )
+
+
+class MySqlStore(ServerStore):
+    """Sessions in MariaDB or MySQL; which one it is, the server says.
+
+    Args:
+        body: what stands in the URL between scheme and query. driver_options: what of the query is asyncmy's.
+        pool_size: most connections. pool_timeout: seconds to wait for one. connect_timeout: seconds to open one.
+        statement_timeout: milliseconds a statement may take; 0 is no limit.
+        create: whether absent tables are created at first use.
+        compound: False appends as on MySQL, in several round trips, on MariaDB too.
+    """
+
+    def __init__(
+        self,
+        body: str,
+        *,
+        driver_options: list[tuple[str, str]] | None = None,
+        pool_size: int = 10,
+        pool_timeout: int = 30,
+        connect_timeout: int = 10,
+        statement_timeout: int = 0,
+        create: bool = False,
+        compound: bool = True,
+    ) -> None:
+        where = f"MariaDB/MySQL {redact_url(f'mysql:{body}')!r}"
+        parts = urlsplit(f"mysql:{body}")
+        self._arguments: dict[str, Any] = {
+            "host": parts.hostname or "127.0.0.1",
+            "port": parts.port or 3306,
+            "user": unquote(parts.username or ""),
+            "password": unquote(parts.password or ""),
+            "db": unquote(parts.path.lstrip("/")),
+            "charset": "utf8mb4",
+            "autocommit": True,
+            "connect_timeout": connect_timeout,
+            **dict(driver_options or ()),
+        }
+        self._statement_timeout = statement_timeout
+        self._compound = compound
+        self._is_mariadb = False
+        pool = Pool(self._connect, _disconnect, _abandon, _is_sound, where, size=pool_size, timeout=pool_timeout)
+        super().__init__(pool, where, create=create)
+        self._blocks: dict[tuple[bool, bool, bool], str] = {}
+
+    async def _connect(self) -> Any:
+        try:
+            asyncmy: Any = import_module("asyncmy")
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(
+                "sessions in MariaDB and MySQL need asyncmy; install it with: pip install 'hookwork-database[mysql]'"
+            ) from error
+        connection = await asyncmy.connect(**self._arguments)
+        self._is_mariadb = "mariadb" in str(connection.get_server_info()).lower()
+        settings = ["SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"]
+        if self._statement_timeout:
+            seconds = self._statement_timeout / 1000
+            settings.append(
+                f"SESSION max_statement_time = {seconds:g}"
+                if self._is_mariadb
+                else f"SESSION max_execution_time = {self._statement_timeout}"
+            )
+        for setting in settings:
+            await self._fetch(connection, f"SET {setting}", ())
+        return connection
+
+    # --- the driver ---------------------------------------------------------------------------------------------------
+
+    async def _fetch(self, connection: Any, sql: str, parameters: tuple[Any, ...]) -> Any:
+        cursor = connection.cursor()
+        try:
+            await cursor.execute(sql, parameters or None)
+            return await cursor.fetchall()
+        finally:
+            await cursor.close()
+
+    async def _begin(self, connection: Any, *, reading: bool) -> None:
+        if reading:
+            await self._fetch(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", ())
+            await self._fetch(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", ())
+        else:
+            await self._fetch(connection, "START TRANSACTION", ())
+
+    async def _end(self, connection: Any, *, commit: bool) -> None:
+        if connection.connected:
+            await self._fetch(connection, "COMMIT" if commit else "ROLLBACK", ())
+
+    def _backend_error(self, error: Exception) -> BackendError | None:
+        number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        if type(error).__module__.startswith("asyncmy"):
+            code, meaning, retryable = _MEANINGS.get(number, (str(number), "the server refused", False))
+            return BackendError(f"{self._where}: {meaning} ({error})", code=code, retryable=retryable)
+        if isinstance(error, OSError | TimeoutError | EOFError):
+            return BackendError(f"{self._where}: the line was lost ({error!r})", code="connection", retryable=True)
+        return None
+
+    async def _found_layout(self, connection: Any) -> Layout | None:
+        columns = await self._fetch(
+            connection,
+            "SELECT table_name, column_name, column_type, collation_name FROM information_schema.columns "
+            "WHERE table_schema = DATABASE() AND table_name IN ('sessions', 'events', 'app_states', 'user_states')",
+            (),
+        )
+        events = {row[1] for row in columns if row[0] == "events"}
+        if not events:
+            return None
+        if "event_data" not in events:
+            raise ConfigurationError(
+                f"{self._where}: the table events has the columns {', '.join(sorted(events))}; in MariaDB and MySQL "
+                "only google-adk's version 1 can be opened. Copy older sessions with hookwork migrate"
+            )
+        constraints = await self._fetch(
+            connection,
+            "SELECT constraint_name FROM information_schema.referential_constraints "
+            "WHERE constraint_schema = DATABASE() AND table_name = 'events'",
+            (),
+        )
+        self._check_columns(columns, [row[0] for row in constraints])
+        known = await self._fetch(connection, "SHOW TABLES LIKE 'adk_internal_metadata'", ())
+        if known:
+            found = await self._fetch(
+                connection, "SELECT value FROM adk_internal_metadata WHERE `key` = 'schema_version'", ()
+            )
+            if found and found[0][0] != "1":
+                raise ConfigurationError(
+                    f"{self._where} says schema version {found[0][0]!r}; this release reads and writes version '1'"
+                )
+        return MySqlLayout()
+
+    def _check_columns(self, columns: Any, constraints: list[str]) -> None:
+        """Refuse tables that lose microseconds, cut documents, or take two users for one (spec DBL-2, DBL-3)."""
+        repairs: dict[str, list[str]] = {}
+        for table, column, kind, collation in columns:
+            wanted = None
+            if kind.startswith("datetime") and kind != "datetime(6)":
+                wanted = "DATETIME(6) NOT NULL"
+            elif column in ("state", "event_data") and kind in ("text", "mediumtext", "tinytext"):
+                wanted = "LONGTEXT" if column == "event_data" else "LONGTEXT NOT NULL"
+            elif column in ("app_name", "user_id", "session_id", "id") and not str(collation).endswith("_bin"):
+                binary = "utf8mb4_nopad_bin" if self._is_mariadb else "utf8mb4_0900_bin"
+                wanted = f"VARCHAR(128) CHARACTER SET utf8mb4 COLLATE {binary} NOT NULL"
+            if wanted is not None:
+                repairs.setdefault(table, []).append(f"MODIFY `{column}` {wanted}")
+        if repairs:
+            raise ConfigurationError(
+                f"{self._where}: these tables lose microseconds, cut long documents or take ids that differ in case or "
+                "trailing blanks for one; nothing is written to them. Repair them first:\n"
+                + "\n".join(_repair_statements(repairs, constraints))
+            )
+
+    async def _create_tables(self, connection: Any) -> None:
+        from hookwork_database.tables import statements_for
+
+        dialect = "mariadb" if self._is_mariadb else "mysql"
+        # Statements that define tables commit by themselves; of two starters one waits for the other's name (DB-10).
+        await self._fetch(connection, "SELECT GET_LOCK(CONCAT(DATABASE(), '.hookwork'), 30)", ())
+        try:
+            existing = await self._fetch(connection, "SHOW TABLES LIKE 'events'", ())
+            for statement in statements_for(dialect):
+                if statement.lstrip().startswith("CREATE INDEX"):
+                    if existing:
+                        continue
+                    statement = statement.replace("CREATE INDEX IF NOT EXISTS", "CREATE INDEX")
+                await self._fetch(connection, statement.replace("%", "%%"), ())
+            await self._fetch(
+                connection, "INSERT IGNORE INTO adk_internal_metadata (`key`, value) VALUES ('schema_version', '1')", ()
+            )
+        finally:
+            await self._fetch(connection, "SELECT RELEASE_LOCK(CONCAT(DATABASE(), '.hookwork'))", ())
+
+    # --- the hot paths ------------------------------------------------------------------------------------------------
+
+    async def read(self, key: SessionKey, known: Known | None, want: Want) -> Snapshot | None:
+        """See `Store.read`: one statement, unless more is wanted in front of the known events."""
+        if not can_be_one_statement(known, want):
+            return await super().read(key, known, want)
+        layout = await self.open()
+        async with self._lent() as connection:
+            rows = await self._fetch(connection, layout.snapshot, _opening(key, known))
+        if not rows:
+            return None
+        snapshot = snapshot_of(layout, key, known, rows)
+        return snapshot if snapshot is not None else await super().read(key, known, want)
+
+    async def _append_at_once(self, connection: Any, request: AppendRequest) -> Outcome:
+        layout = self._layout
+        if self._compound and self._is_mariadb:
+            appended = await self._append_in_block(connection, layout, request)
+            if appended is not None:
+                return appended
+        return await self._transaction(connection, append_fully(layout, request), reading=False)
+
+    async def _append_in_block(self, connection: Any, layout: MySqlLayout, request: AppendRequest) -> Appended | None:
+        """One round trip; None when the store is not what the writer knows."""
+        key, entered, marker, known = request.key, request.entered, request.known.marker, request.known
+        parts = (bool(entered.own), bool(entered.app), bool(entered.user))
+        sql = self._blocks.get(parts)
+        if sql is None:
+            sql = self._blocks[parts] = append_block(*parts)
+        event, raw = entered.event, layout.time(request.mark)
+        state = (layout.encode_state(request.state),) if entered.own else ()
+        parameters = [
+            raw,
+            *state,
+            *key,
+            marker.updated_raw,
+            marker.created_raw,
+            *key,
+            marker.updated_raw,
+            marker.last_id,
+        ]
+        shared: list[Any] = [None, None]
+        for place, (delta, (column, old), where) in enumerate(
+            ((entered.app, known.app, key[:1]), (entered.user, known.user, key[:2]))
+        ):
+            if delta:
+                merged = layout.encode_state({**old, **delta})
+                parameters += [merged, raw, *where, column if column is not None else ""]
+                shared[place] = merged, state_of_document(merged, "shared state")
+        parameters += [*key, event.id, event.invocation_id, raw, *entered.data]
+        try:
+            rows = await self._fetch(connection, sql, tuple(parameters))
+        except Exception as error:
+            if error.args[:1] != (1062,):
+                raise
+            return None
+        if not rows or rows[0][0] != 1:
+            return None
+        return Appended(request.mark, raw, event.id, None, shared[0], shared[1])
+
+
+def _repair_statements(repairs: dict[str, list[str]], constraints: list[str]) -> list[str]:
+    """What an administrator has to run; a column of a foreign key can only be changed without it."""
+    found = [f"ALTER TABLE events DROP FOREIGN KEY `{name}`;" for name in constraints]
+    found += [f"ALTER TABLE {table} {', '.join(changes)};" for table, changes in sorted(repairs.items())]
+    if constraints:
+        found.append(
+            "ALTER TABLE events ADD FOREIGN KEY (app_name, user_id, session_id) "
+            "REFERENCES sessions (app_name, user_id, id) ON DELETE CASCADE;"
+        )
+    return found
+
+
+def _opening(key: SessionKey, known: Known | None) -> tuple[Any, ...]:
+    """The parameters of `_SNAPSHOT`."""
+    raw, tie = known_place(known)
+    marker: tuple[Any, ...] = (None, None, "", -1)
+    if known is not None:
+        marker = (known.marker.created_raw, known.marker.updated_raw, known.marker.last_id, known.marker.twins)
+    return (*key, *key, *key, *marker, *key, key[0], key[0], key[1], *key, raw, raw, tie)
+
+
+async def _disconnect(connection: Any) -> None:
+    await connection.ensure_closed()
+
+
+def _abandon(connection: Any) -> None:
+    connection.close()
+
+
+def _is_sound(connection: Any, error: BaseException) -> bool:
+    """A refusal leaves the connection as it was; a cancellation or a lost line does not."""
+    lost = isinstance(error, OSError | EOFError) or (error.args and error.args[0] in (2006, 2013))
+    return isinstance(error, Exception) and not lost and connection.connected
