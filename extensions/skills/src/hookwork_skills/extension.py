@@ -1,0 +1,3 @@
+"""Provider hooks of hookwork-skills."""
+
+from __future__ import annotations
