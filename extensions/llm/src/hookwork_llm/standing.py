@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hookwork.confirmation import REQUEST_CONFIRMATION, read_confirmation
 from hookwork.node import Standing
 from hookwork.records.event import Event, ToolConfirmation
-from hookwork.records.history import Call
+from hookwork.records.history import Call, Record
 from hookwork.view import default_standing, segment_name
 
 if TYPE_CHECKING:
@@ -128,11 +128,24 @@ def hand_over_is_due(view: View) -> bool:
     return record is not None and record.handover > record.own_message
 
 
+def _plainly_done(record: Record, agent: LlmAgent | None) -> bool:
+    """The usual end: a stamp on the newest event, and nothing of this place ever waited for anything."""
+    return (
+        not record.calls
+        and record.end == record.newest >= 0
+        and record.end > record.news
+        and record.handover < 0
+        and (agent is None or not any(child.delegate for child in agent.sub_agents))
+    )
+
+
 def standing(view: View, agent: LlmAgent | None = None) -> Standing:
     """First match of ACT-21; pure."""
     record = view.record
     if record is None:
         return Standing.PENDING
+    if _plainly_done(record, agent):
+        return Standing.DONE
     pending = sort_calls(view, agent)
     if pending.executable:
         return Standing.PENDING

@@ -32,6 +32,7 @@ class Transcript:
         "_pairs",
         "_pending",
         "_published",
+        "_relayed",
         "_run",
         "_run_key",
         "_tool_texts",
@@ -45,13 +46,24 @@ class Transcript:
         "start",
     )
 
-    def __init__(self, *, name: str, branch: str, scope: str, pairs_by_id: bool, start: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        name: str,
+        branch: str,
+        scope: str,
+        pairs_by_id: bool,
+        start: int = 0,
+        relayed: dict[int, Content | None] | None = None,
+    ) -> None:
         self.name = name
         self.branch = branch
         self.scope = scope
         self.pairs_by_id = pairs_by_id
         #: first event of the log that belongs to the range; positions count from there.
         self.start = start
+        #: what other agents' events became, by position in the log; shared by all agents that hear them.
+        self._relayed = relayed if relayed is not None else {}
         self.position = 0
         self.contents: list[Content] = []
         #: the leading content of a scoped agent once it is known for good (CON-9).
@@ -147,13 +159,23 @@ class Transcript:
         if own and (calls or responses):
             self._take_tools(position, event, parts, covered, calls=calls, responses=responses)
         elif not covered:
-            shown = (
-                relay(author, parts) if not own else content if parts is content.parts else content.replace(parts=parts)
-            )
+            if own:
+                shown = content if parts is content.parts else content.replace(parts=parts)
+            else:
+                shown = self._told_by(position, author, parts, whole=parts is content.parts)
             if shown is not None:
                 self._end_run()
                 self.contents.append(shown)
                 self._newest = None
+
+    def _told_by(self, position: int, author: str, parts: Sequence[Part], *, whole: bool) -> Content | None:
+        """Another agent's event as text; told once, whoever hears it."""
+        if not whole:
+            return relay(author, parts)
+        key = self.start + position
+        if key not in self._relayed:
+            self._relayed[key] = relay(author, parts)
+        return self._relayed[key]
 
     def _note_requests(self, event: Event, parts: Sequence[Part]) -> None:
         """Remember for which calls the question to a person was stored."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hookwork.records.session import Session
 
 _SLOT = "hookwork_llm.contents"
+_RELAYED = "hookwork_llm.relayed"
 #: Entries a log keeps. More than a tree of agents on a few branches needs; scopes of finished tasks make room.
 _MAX_ENTRIES = 64
 
@@ -113,10 +114,17 @@ def _extend(transcript: Transcript, session: Session, compaction: bool) -> bool:
     return True
 
 
+def _empty(session: Session, name: str, branch: str, scope: str, pairs_by_id: bool) -> Transcript:
+    relayed = session.log.slots.setdefault(_RELAYED, {})
+    return Transcript(
+        name=name, branch=branch, scope=scope, pairs_by_id=pairs_by_id, start=session.start, relayed=relayed
+    )
+
+
 def _whole(session: Session, name: str, branch: str, scope: str, pairs_by_id: bool, compaction: bool) -> Transcript:
     """A transcript of all live events of the handle."""
-    transcript = Transcript(name=name, branch=branch, scope=scope, pairs_by_id=pairs_by_id, start=session.start)
-    events = session.events
+    transcript = _empty(session, name, branch, scope, pairs_by_id)
+    events = session.events[:]
     positions = live_positions(events) if session.log.has_rewinds else range(len(events))
     plan = plan_compaction(events, positions, branch=branch, scope=scope) if compaction else None
     _take_all(transcript, events, positions, plan)
@@ -128,8 +136,8 @@ def _current_turn(
     session: Session, name: str, branch: str, scope: str, pairs_by_id: bool, compaction: bool
 ) -> Transcript:
     """A transcript of the current turn alone (CON-30)."""
-    transcript = Transcript(name=name, branch=branch, scope=scope, pairs_by_id=pairs_by_id, start=session.start)
-    events = session.events
+    transcript = _empty(session, name, branch, scope, pairs_by_id)
+    events = session.events[:]
     positions: Sequence[int] = live_positions(events) if session.log.has_rewinds else range(len(events))
     positions = positions[turn_start(events, positions, name=name, branch=branch, scope=scope) :]
     plan = None
