@@ -27,8 +27,7 @@ from hookwork.resolve import resolve_plugins
 from hookwork.settings import Settings
 from hookwork_analytics import Analytics, JsonLinesSink, ParquetSink
 from hookwork_analytics.content import SUFFIX, part_rows
-from hookwork_analytics.rows import COLUMNS, EVENT_TYPES, make_row, span_ids
-from hookwork_analytics.sinks import Row
+from hookwork_analytics.rows import COLUMNS, EVENT_TYPES, Row, make_row, span_ids
 from hookwork_llm import LlmAgent
 from hookwork_testkit import ScriptedModel, call, make_context, stream
 

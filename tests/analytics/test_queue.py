@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hookwork_analytics.queue import Pace, RowQueue
-from hookwork_analytics.sinks import Row
+from hookwork_analytics.rows import Row
 
 LONG = 3600.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,11 @@ from hookwork import ModelResponse, Plugin, hookimpl
 from hookwork.errors import ConfigurationError
 from hookwork.platform import replaying, timestamp
 from hookwork.records.codec import dump
+from hookwork_analytics.bigquery import CLUSTERING, BigQuerySink
 from hookwork_analytics.content import as_json
 from hookwork_analytics.queue import Pace, RowQueue
-from hookwork_analytics.rows import make_row
-from hookwork_analytics.sinks import JsonLinesSink, ParquetSink, Row, Sink
+from hookwork_analytics.rows import Row, make_row
+from hookwork_analytics.sinks import JsonLinesSink, ParquetSink, Sink
 
 if TYPE_CHECKING:
     from hookwork import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     )
 
 NAME = "bigquery_agent_analytics"
-FORMATS = ("jsonl", "parquet")
+FORMATS = ("jsonl", "parquet", "bigquery")
 
 #: Characters after which a text is cut (SP-20).
 MAX_CONTENT_LENGTH = 500 * 1024
@@ -43,8 +44,9 @@ class Analytics(Plugin):
     Args:
         enabled: False: the object made is a plugin without hooks, which costs nothing.
         path: file (JSON Lines) or folder (Parquet).
-        format: ``jsonl`` or ``parquet``.
-        sink: an object of your own with ``write(rows)`` and ``close()``, in the place of both.
+        format: ``jsonl``, ``parquet`` or ``bigquery``.
+        project, dataset, table, clustering: where rows go in BigQuery, see `BigQuerySink`.
+        sink: an object of your own with ``write(rows)`` and ``close()``, in the place of all these.
         max_content_length: characters after which a text is cut; the row then says ``is_truncated``.
         custom_tags: put into ``attributes`` of every row.
         redact: gets each row before it is queued and gives the row to write, or None for none. From code only.
@@ -52,7 +54,7 @@ class Analytics(Plugin):
         name: the plugin's name.
 
     Raises:
-        ConfigurationError: an unknown format, a bound that is not positive, or Parquet without pyarrow.
+        ConfigurationError: an unknown format, a bound that is not positive, or a library that is not installed.
     """
 
     def __new__(cls, *, enabled: bool = True, name: str = NAME, **options: Any) -> Any:
@@ -68,6 +70,10 @@ class Analytics(Plugin):
         enabled: bool = True,
         path: str | os.PathLike[str] | None = None,
         format: str = "jsonl",
+        project: str | None = None,
+        dataset: str = "agent_analytics",
+        table: str = "events",
+        clustering: Sequence[str] = CLUSTERING,
         sink: Sink | None = None,
         max_content_length: int = MAX_CONTENT_LENGTH,
         custom_tags: Mapping[str, Any] | None = None,
@@ -79,7 +85,11 @@ class Analytics(Plugin):
         self._limit = _positive(name, "max_content_length", max_content_length)
         self._tags = {"custom_tags": dict(custom_tags)} if custom_tags else {}
         self._redact = redact
-        self._queue = RowQueue(sink if sink is not None else _sink(name, format, path), _pace(name, pace))
+        if format not in FORMATS:
+            raise ConfigurationError(f"plugin {name!r}: format is one of {', '.join(FORMATS)}, not {format!r}")
+        if sink is None and format == "bigquery":
+            sink = BigQuerySink(project, dataset, table, clustering=clustering)
+        self._queue = RowQueue(sink if sink is not None else _file_sink(format, path), _pace(name, pace))
 
     def _write(self, event_type: str, ctx: Any, *, attributes: Mapping[str, Any] | None = None, **fields: Any) -> None:
         if replaying():
@@ -246,9 +256,7 @@ def _error_text(response: ModelResponse) -> str | None:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def _sink(name: str, format: str, path: str | os.PathLike[str] | None) -> Sink:
-    if format not in FORMATS:
-        raise ConfigurationError(f"plugin {name!r}: format is one of {', '.join(FORMATS)}, not {format!r}")
+def _file_sink(format: str, path: str | os.PathLike[str] | None) -> Sink:
     if format == "parquet":
         return ParquetSink(path if path is not None else "analytics")
     return JsonLinesSink(path if path is not None else "analytics.jsonl")

@@ -11,7 +11,8 @@ from contextvars import Context
 from dataclasses import dataclass
 
 from hookwork.platform import sleep
-from hookwork_analytics.sinks import Row, Sink
+from hookwork_analytics.rows import Row
+from hookwork_analytics.sinks import Sink
 
 logger = logging.getLogger("hookwork.analytics")
 

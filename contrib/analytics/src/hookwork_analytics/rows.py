@@ -10,6 +10,8 @@ from hookwork import Content
 from hookwork.platform import now
 from hookwork_analytics.content import Shortener, part_rows
 
+Row = dict[str, Any]
+
 COLUMNS = (
     *("timestamp", "event_type", "agent", "session_id", "invocation_id", "user_id"),
     *("trace_id", "span_id", "parent_span_id", "content", "content_parts", "attributes"),
@@ -32,7 +34,7 @@ def make_row(
     attributes: Mapping[str, Any] | None = None,
     latency: Mapping[str, float] | None = None,
     error: BaseException | str | None = None,
-) -> dict[str, Any]:
+) -> Row:
     """One row. Texts are cut after ``limit`` characters; ``error`` sets status and message.
 
     The ephemeral scope and credentials are never in it: nothing of a context is read but its ids.

@@ -1,4 +1,7 @@
-"""Where rows go: JSON Lines, or Parquet files. A sink of your own needs two methods."""
+"""Where rows go: JSON Lines, or Parquet files. A sink of your own needs two methods.
+
+BigQuery has a module of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,12 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from hookwork.errors import ConfigurationError
 from hookwork.platform import new_uuid, now
-
-Row = dict[str, Any]
-
-#: Columns that hold any JSON; in Parquet they are text, as JSON columns of a warehouse are loaded.
-JSON_COLUMNS = ("content", "attributes", "latency_ms")
+from hookwork_analytics.arrow import flat, schema
+from hookwork_analytics.rows import Row
 
 
 class Sink(Protocol):
@@ -80,51 +80,10 @@ class ParquetSink:
         import pyarrow
         from pyarrow import parquet
 
-        table = pyarrow.Table.from_pylist([_flat(row) for row in rows], schema=_schema(pyarrow))
+        table = pyarrow.Table.from_pylist([flat(row) for row in rows], schema=schema(pyarrow))
         self.folder.mkdir(parents=True, exist_ok=True)
         name = f"events-{now():%Y%m%dT%H%M%S}-{new_uuid()}.parquet"
         # Under another name until it is whole: readers take every *.parquet of a folder.
         unfinished = self.folder / f"{name}.part"
         parquet.write_table(table, unfinished)
         unfinished.rename(self.folder / name)
-
-
-def _flat(row: Row) -> Row:
-    """A row for the schema: a real timestamp, JSON columns as text."""
-    from datetime import datetime
-
-    flat = {**row, "timestamp": datetime.fromisoformat(row["timestamp"])}
-    for column in JSON_COLUMNS:
-        flat[column] = _text(row[column])
-    flat["content_parts"] = [_flat_part(part) for part in row["content_parts"]]
-    return flat
-
-
-def _flat_part(part: Row) -> Row:
-    reference = part["object_ref"]
-    if reference is not None:
-        reference = {**reference, "details": _text(reference["details"])}
-    return {**part, "object_ref": reference, "part_attributes": _text(part["part_attributes"])}
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def _schema(pyarrow: Any) -> Any:
-    text = pyarrow.string()
-    reference = pyarrow.struct([(name, text) for name in ("uri", "version", "authorizer", "details")])
-    part = pyarrow.struct(
-        [
-            *(("mime_type", text), ("uri", text), ("object_ref", reference), ("text", text)),
-            *(("part_index", pyarrow.int64()), ("part_attributes", text), ("storage_mode", text)),
-        ]
-    )
-    kinds = {
-        "timestamp": pyarrow.timestamp("us", tz="UTC"),
-        "content_parts": pyarrow.list_(part),
-        "is_truncated": pyarrow.bool_(),
-    }
-    from hookwork_analytics.rows import COLUMNS
-
-    return pyarrow.schema([(name, kinds.get(name, text)) for name in COLUMNS])
