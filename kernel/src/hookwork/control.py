@@ -13,15 +13,6 @@ from hookwork.run import RunOutcome
 _inside: contextvars.ContextVar[tuple[RunControl, ...]] = contextvars.ContextVar("hookwork_inside", default=())
 
 
-def work_for(core: RunControl | None) -> None:
-    """Mark the current task, and what it starts, as working for a run (core POL-5, HND-4).
-
-    Only for tasks that did not come from the run's own code, which inherit the mark.
-    """
-    if core is not None and core not in _inside.get():
-        _inside.set((*_inside.get(), core))
-
-
 class RunControl:
     """Where a run stands and how it is ended. It holds no handle, so a dropped handle is finalised at once (HND-3).
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.activation import COMPLETED, Activation, checked
 from hookwork.context import InvocationContext
-from hookwork.control import RunControl, work_for
+from hookwork.control import RunControl
 from hookwork.entry import Entry, decide
 from hookwork.ephemeral import EphemeralScope
 from hookwork.errors import InvocationNotFoundError, LimitExceeded, NothingToResume, SessionNotFoundError
@@ -32,7 +32,6 @@ from hookwork.waiting import find_waiting
 if TYPE_CHECKING:
     from hookwork.runner import Runner
 
-__all__ = ["RunCore", "work_for"]
 
 logger = logging.getLogger("hookwork.runner")
 

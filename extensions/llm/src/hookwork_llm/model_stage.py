@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.effects import perform
 from hookwork.errors import LimitExceeded, ModelError, PluginError
-from hookwork.lifecycle import work_for
 from hookwork.merge import cancel_and_wait
 from hookwork.model import Model, ModelRequest
 from hookwork.platform import new_uuid
@@ -393,7 +392,6 @@ class ModelStage:
         ctx = self.ctx
 
         async def run() -> ModelResponse:
-            work_for(ctx._inv.run)
             try:
                 result, self.source = await perform(
                     ctx._inv.hooks.perform_model,

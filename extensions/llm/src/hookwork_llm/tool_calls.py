@@ -23,7 +23,6 @@ from hookwork.errors import (
     ToolResultError,
     ValidationError,
 )
-from hookwork.lifecycle import work_for
 from hookwork.merge import MergePoint
 from hookwork.node import Pause
 from hookwork.plugins.dispatch import first, first_callback
@@ -219,7 +218,9 @@ class ToolCall:
         unknown = isinstance(self.tool, UnknownTool)
         result: dict[str, Any] | None = None
         try:
-            given = await self._value("before_tool", self.ctx, self.tool, self.args)
+            given = None
+            if self.ctx._inv.hooks.before_tool or self.flow.agent.before_tool:
+                given = await self._value("before_tool", self.ctx, self.tool, self.args)
             if given is not None:
                 self.finished = True  # nothing runs that could answer later
                 result = given
@@ -244,7 +245,12 @@ class ToolCall:
             result = await self._recover()
         if unknown:
             return result if self.error is None else {"error": error_text(self.error)}
+        if self.error is None and not self._has_after():
+            return result
         return await self._after(result)
+
+    def _has_after(self) -> bool:
+        return bool(self.ctx._inv.hooks.after_tool or self.flow.agent.after_tool)
 
     async def _recover(self) -> dict[str, Any] | None:
         try:
@@ -258,8 +264,7 @@ class ToolCall:
         return value
 
     async def _after(self, result: dict[str, Any] | None) -> dict[str, Any] | None:
-        hooks = self.ctx._inv.hooks
-        if hooks.after_tool or self.flow.agent.after_tool:
+        if self._has_after():
             try:
                 value = await self._value("after_tool", self.ctx, self.tool, self.args, result, self.error)
             except Exception as replaced:  # noqa: BLE001 - a raise replaces result and error
@@ -426,7 +431,6 @@ async def run_calls(flow: Flow, calls: Sequence[ToolCall]) -> AsyncGenerator[Eve
     async def run(call: ToolCall, previous: ToolCall | None) -> None:
         if previous is not None and previous.entered is not None:
             await previous.entered.wait()  # calls enter their effects strictly in the model's order (EFF-6)
-        work_for(inv.run)
         await call.execute()
         if call.response is None:
             inv.in_flight.pop(call.ctx.path, None)  # it waits now, and rightly

@@ -33,6 +33,15 @@ _TEXTS = {
 }
 
 
+#: JSON type → Python types whose every value is of it.
+_EXACT_TYPES: dict[Any, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int,),
+    "boolean": (bool,),
+}
+
+
 class SchemaError(ValueError):
     """The schema is not a valid JSON schema, or refers to something outside itself."""
 
@@ -40,7 +49,7 @@ class SchemaError(ValueError):
 class JsonSchema:
     """A compiled schema; `faults` lists what is wrong with a value."""
 
-    __slots__ = ("_validator",)
+    __slots__ = ("_quick", "_validator")
 
     def __init__(self, schema: Any) -> None:
         """Compile ``schema``, a mapping or a bool. Raises SchemaError."""
@@ -56,9 +65,14 @@ class JsonSchema:
         # An empty registry: a reference that leaves the schema is an error, never a download.
         self._validator = Draft202012Validator(plain, registry=Registry())
         _check_references(plain)
+        # A schema that names one type and nothing else is what most results have: no need to walk the library for it.
+        bare = isinstance(plain, dict) and not set(plain) - {"type", "title", "description"}
+        self._quick: tuple[type, ...] = _EXACT_TYPES.get(str(plain.get("type")), ()) if bare else ()
 
     def faults(self, value: Any) -> list[Fault]:
         """Everything that is wrong with a JSON value; empty when it fits."""
+        if type(value) in self._quick:
+            return []
         return [fault for error in self._validator.iter_errors(value) for fault in _faults(error)]
 
 
