@@ -1,19 +1,22 @@
-"""Sessions in SQL databases: SQLite, PostgreSQL, MySQL and MariaDB."""
+"""Sessions in SQLite, PostgreSQL, MySQL and MariaDB; memory in SQLite."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hookwork_database.opening import session_service
+    from hookwork_database.memory.service import SqliteMemoryService
+    from hookwork_database.opening import memory_service, session_service
     from hookwork_database.service import DatabaseSessionService
 
 _HOMES = {
     "DatabaseSessionService": "hookwork_database.service",
+    "SqliteMemoryService": "hookwork_database.memory.service",
+    "memory_service": "hookwork_database.opening",
     "session_service": "hookwork_database.opening",
 }
 
-__all__ = ["DatabaseSessionService", "session_service"]
+__all__ = ["DatabaseSessionService", "SqliteMemoryService", "memory_service", "session_service"]
 
 
 def __getattr__(name: str) -> Any:

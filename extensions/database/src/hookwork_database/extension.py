@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hookwork.plugins.markers import hookimpl
 
 if TYPE_CHECKING:
-    from hookwork.services import SessionService
+    from hookwork.services import MemoryService, SessionService
 
 _SCHEMES = frozenset({"sqlite", "postgresql", "postgres", "mysql", "mariadb"})
 
@@ -26,3 +26,13 @@ def create_session_service(url: str, settings: dict[str, Any]) -> SessionService
     from hookwork_database.opening import session_service
 
     return session_service(url, settings=settings)
+
+
+@hookimpl
+def create_memory_service(url: str, settings: dict[str, Any]) -> MemoryService | None:
+    """Memory in a SQLite file; options ``max_results``, ``synchronous``, ``busy_timeout``."""
+    if _dialect(url) != "sqlite":
+        return None
+    from hookwork_database.opening import memory_service
+
+    return memory_service(url, settings=settings)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hookwork.errors import ConfigurationError
 from hookwork.urls import redact_url
 from hookwork_database.options import read_options, split_url, sqlite_path
 from hookwork_database.service import DatabaseSessionService
 from hookwork_database.store import Store
+
+if TYPE_CHECKING:
+    from hookwork_database.memory.service import SqliteMemoryService
 
 #: Driver suffixes that block the event loop, and what to write instead (services URL-4).
 _BLOCKING = {
@@ -80,3 +83,23 @@ def session_service(url: str, *, settings: Mapping[str, Any] | None = None) -> D
 
         store = MySqlStore(body, driver_options=rest, create=bool(create), **options)
     return DatabaseSessionService(store, **of_service)
+
+
+def memory_service(url: str, *, settings: Mapping[str, Any] | None = None) -> SqliteMemoryService:
+    """The memory service of a ``sqlite:`` URL.
+
+    Raises:
+        ConfigurationError: another database, or the URL or an option is wrong.
+    """
+    from hookwork_database.memory.service import SqliteMemoryService
+    from hookwork_database.sqlite.connecting import Connector
+
+    dialect = dialect_of(url)
+    if dialect != "sqlite":
+        raise ConfigurationError(
+            f"{redact_url(url)!r}: memory lives in SQLite only; write sqlite:///memory.db, or memory: for the process"
+        )
+    _, body, query = split_url(url)
+    options, _ = read_options(url, query, settings, dialect, "memory", strict=True)
+    limit = {"max_results": options.pop("max_results")} if "max_results" in options else {}
+    return SqliteMemoryService(Connector(sqlite_path(url, body), **options), **limit)

@@ -1,0 +1,1 @@
+"""Memory in SQLite, found by full-text search (services §6.2a)."""
