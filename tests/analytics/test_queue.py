@@ -93,6 +93,40 @@ async def test_sp_21_flush_returns_when_all_rows_are_written() -> None:
     await queue.close()
 
 
+async def test_sp_21_flush_does_not_wait_for_rows_that_come_later() -> None:
+    queue: RowQueue
+
+    class Endless(Recorder):
+        """While a row is written the next one comes, as from many runs at once."""
+
+        def write(self, rows: Sequence[Row]) -> None:
+            super().write(rows)
+            if not self.closed:
+                loop.call_soon_threadsafe(put, queue, len(self.batches))
+
+    loop = asyncio.get_running_loop()
+    sink = Endless()
+    queue = queue_of(sink, batch_size=1, flush_timeout=LONG)
+    put(queue, 0)
+    async with asyncio.timeout(20):
+        await queue.flush()
+    assert sink.batches[0] == [0]
+    sink.closed = 1
+    await queue.close()
+
+
+async def test_sp_21_a_sink_that_hangs_holds_up_the_end_of_a_run_for_the_flush_timeout_only() -> None:
+    sink = Recorder()
+    sink.gate.clear()
+    queue = queue_of(sink, flush_timeout=0.01)
+    put(queue, 1)
+    await queue.flush()
+    assert sink.batches == []
+    sink.gate.set()
+    await queue.close()
+    assert sink.batches == [[1]]
+
+
 async def test_sp_21_a_full_queue_drops_rows_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     sink = Recorder()
     queue = queue_of(sink, queue_size=3)

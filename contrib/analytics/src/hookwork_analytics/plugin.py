@@ -50,7 +50,7 @@ class Analytics(Plugin):
         max_content_length: characters after which a text is cut; the row then says ``is_truncated``.
         custom_tags: put into ``attributes`` of every row.
         redact: gets each row before it is queued and gives the row to write, or None for none. From code only.
-        batch_size, flush_interval, queue_size, shutdown_timeout, max_retries, retry_delay: see `Pace`.
+        batch_size, flush_interval, flush_timeout, queue_size, shutdown_timeout, max_retries, retry_delay: see `Pace`.
         name: the plugin's name.
 
     Raises:

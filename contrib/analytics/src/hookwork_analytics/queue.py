@@ -26,6 +26,7 @@ class Pace:
 
     batch_size: int = 100
     flush_interval: float = 1.0
+    flush_timeout: float = 1.0
     queue_size: int = 10_000
     shutdown_timeout: float = 10.0
     max_retries: int = 3
@@ -49,7 +50,10 @@ class RowQueue:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._worker: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
-        self._waiting: list[asyncio.Future[None]] = []
+        #: rows taken in and rows done with so far; who flushes waits for the second to reach the first.
+        self._taken = 0
+        self._done = 0
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._closing = False
 
     def put(self, row: Row) -> None:
@@ -61,18 +65,22 @@ class RowQueue:
                     logger.warning("the queue is full (%s rows): %s dropped so far", len(self._rows), self.dropped)
                 return
             self._rows.append(row)
+            self._taken += 1
             full = len(self._rows) >= self._pace.batch_size
         if self._has_worker_here() and full:
             self._wake.set()
 
     async def flush(self) -> None:
-        """Return when all rows that are there now were written, or given up."""
-        if not self._has_worker_here():
-            return  # the task belongs to another event loop and sees these rows at its next interval
+        """Return when all rows that are there now were written, or given up, or the flush timeout is over.
+
+        Rows that come meanwhile are not waited for, so many runs at once do not wait for each other for ever.
+        """
+        if not self._has_worker_here() or self._done >= self._taken:
+            return  # nothing to do, or the task belongs to another event loop and sees these rows at its next interval
         written = asyncio.get_running_loop().create_future()
-        self._waiting.append(written)
+        self._waiting.append((self._taken, written))
         self._wake.set()
-        await written
+        await asyncio.wait([written], timeout=self._pace.flush_timeout)
 
     async def close(self) -> None:
         """Write what is left within the shutdown time, end the task, close the sink."""
@@ -103,23 +111,32 @@ class RowQueue:
         return self._loop is loop
 
     async def _work(self) -> None:
-        waiting: list[asyncio.Future[None]] = []
         try:
             while not self._closing:
                 with suppress(TimeoutError):  # the interval is over
                     async with asyncio.timeout(self._pace.flush_interval):
                         await self._wake.wait()
                 self._wake.clear()
-                waiting, self._waiting = self._waiting, []
                 await self._write_all()
-                _release(waiting)
             await self._write_all()
         finally:
-            _release([*waiting, *self._waiting])
+            self._release(all_of_them=True)
 
     async def _write_all(self) -> None:
         while batch := self._next_batch():
             await self._write(batch)
+            self._done += len(batch)
+            self._release()
+
+    def _release(self, *, all_of_them: bool = False) -> None:
+        """Let those go on whose rows are done with."""
+        still: list[tuple[int, asyncio.Future[None]]] = []
+        for target, future in self._waiting:
+            if target > self._done and not all_of_them:
+                still.append((target, future))
+            elif not future.done():
+                future.set_result(None)
+        self._waiting = still
 
     def _next_batch(self) -> list[Row]:
         with self._guard:
@@ -144,9 +161,3 @@ class RowQueue:
                     self._rows.extendleft(reversed(batch))
                 raise
             delay = min(delay * _GROWTH, _LONGEST_WAIT)
-
-
-def _release(waiting: list[asyncio.Future[None]]) -> None:
-    for future in waiting:
-        if not future.done():
-            future.set_result(None)
