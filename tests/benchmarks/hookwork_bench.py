@@ -17,7 +17,10 @@ class Hookwork(Adapter):
     """The verbs that this milestone has; the others stay unsupported."""
 
     name = "hookwork"
-    import_code = "from hookwork import Runner\nfrom hookwork_llm import LlmAgent\nfrom hookwork_inmemory import InMemorySessionService"
+    import_code = (
+        "from hookwork import Runner\nfrom hookwork_llm import LlmAgent\n"
+        "from hookwork_inmemory import InMemorySessionService"
+    )
     stores = ("sqlite",)
 
     async def build(

@@ -487,4 +487,3 @@ def activate(
         branch=ctx.branch if branch is None else branch,
         scope=ctx.isolation_scope if scope is None else scope,
     )
-

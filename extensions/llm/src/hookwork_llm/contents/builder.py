@@ -159,9 +159,10 @@ class Transcript:
         if own and (calls or responses):
             self._take_tools(position, event, parts, covered, calls=calls, responses=responses)
         elif not covered:
-            if own:
-                shown = content if parts is content.parts else content.replace(parts=parts)
-            else:
+            shown: Content | None = content
+            if own and parts is not content.parts:
+                shown = content.replace(parts=parts)
+            elif not own:
                 shown = self._told_by(position, author, parts, whole=parts is content.parts)
             if shown is not None:
                 self._end_run()
