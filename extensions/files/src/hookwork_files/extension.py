@@ -1,0 +1,21 @@
+"""Provider hooks of hookwork-files: what a ``file:`` URL stands for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hookwork.plugins.markers import hookimpl
+
+if TYPE_CHECKING:
+    from hookwork.services import ArtifactService
+
+
+@hookimpl
+def create_artifact_service(url: str, settings: dict[str, Any]) -> ArtifactService | None:
+    """Artifacts in a folder, ``file:///abs/dir``; options ``first_version``, ``nested_names``, ``reuse_versions``,
+    ``sync``."""
+    if url.partition(":")[0].lower() != "file" or ":" not in url:
+        return None
+    from hookwork_files.opening import artifact_service
+
+    return artifact_service(url, settings=settings)

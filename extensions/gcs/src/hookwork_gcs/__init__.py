@@ -1,0 +1,26 @@
+"""Artifacts in Google Cloud Storage. Names are resolved lazily to keep start-up light."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hookwork_gcs.opening import artifact_service
+    from hookwork_gcs.service import GcsArtifactService
+
+_HOMES = {
+    "GcsArtifactService": "hookwork_gcs.service",
+    "artifact_service": "hookwork_gcs.opening",
+}
+
+__all__ = ["GcsArtifactService", "artifact_service"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
