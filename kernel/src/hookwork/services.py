@@ -8,7 +8,7 @@ idempotent and use after it raises. Services raise only the errors of `hookwork.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -149,6 +149,8 @@ class ArtifactService(ABC):
     """
 
     first_version: int = 1
+    #: Whether `open_artifact` and `save_artifact_stream` work (ART-16): they never hold a whole file in memory.
+    streaming: bool = False
 
     @abstractmethod
     async def save_artifact(
@@ -193,11 +195,35 @@ class ArtifactService(ABC):
     ) -> ArtifactVersion:
         """What is known of a version. Raises ArtifactNotFoundError."""
 
-    def open_artifact(
+    async def open_artifact(
         self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
-    ) -> AsyncIterator[bytes]:
-        """The bytes as a stream, where the backend can (ART-16)."""
+    ) -> tuple[ArtifactVersion, AsyncGenerator[bytes, None]]:
+        """What is known of a version, and its bytes in chunks, where the backend can (ART-16).
+
+        Nothing is held open before the first chunk is asked for; who stops early closes the stream (``aclosing``).
+        Raises ArtifactNotFoundError.
+        """
         raise UnsupportedOperationError(f"{type(self).__name__} cannot stream; use load_artifact")
+
+    async def save_artifact_stream(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        filename: str,
+        source: AsyncIterable[bytes],
+        mime_type: str | None = None,
+        display_name: str | None = None,
+        custom_metadata: Mapping[str, Any] | None = None,
+        save_id: str | None = None,
+    ) -> int:
+        """Store bytes that come in chunks as the next version, where the backend can, and return its number (ART-16).
+
+        ``mime_type``: guessed from the file name when absent. A source that raises leaves no version; its error is
+        raised. ``save_id`` as for `save_artifact`.
+        """
+        raise UnsupportedOperationError(f"{type(self).__name__} cannot stream; use save_artifact")
 
     async def close(self) -> None:
         """Free what the service holds."""

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def create_artifact_service(url: str, settings: dict[str, Any]) -> ArtifactService | None:
-    """Artifacts in a folder, ``file:///abs/dir``; options ``first_version``, ``nested_names``, ``reuse_versions``,
-    ``sync``."""
+    """Artifacts in a folder, ``file:///abs/dir``; the options are in the README."""
     if url.partition(":")[0].lower() != "file" or ":" not in url:
         return None
     from hookwork_files.opening import artifact_service

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def create_artifact_service(url: str, settings: dict[str, Any]) -> ArtifactService | None:
-    """Artifacts in a bucket, ``gs://bucket``; options ``first_version``, ``nested_names``, ``legacy_text``, ``timeout``."""
+    """Artifacts in a bucket, ``gs://bucket``; the options are in the README."""
     if url.partition(":")[0].lower() != "gs" or ":" not in url:
         return None
     from hookwork_gcs.opening import artifact_service

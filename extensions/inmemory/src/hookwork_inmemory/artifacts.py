@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from hookwork.errors import ArtifactNotFoundError, ArtifactVersionConflictError, BackendError, ValidationError
+from hookwork.artifact_contents import part_bytes, stored_metadata, stored_part
+from hookwork.artifact_names import (
+    USER_PREFIX,
+    check_file,
+    check_first_version,
+    check_scope,
+    not_found,
+    wanted_version,
+)
+from hookwork.errors import ArtifactVersionConflictError, BackendError
 from hookwork.platform import now
-from hookwork.records.content import Blob, Part
-from hookwork.records.frozen import FrozenDict, freeze
+from hookwork.records.content import Part
 from hookwork.services import ArtifactService, ArtifactVersion
-from hookwork_inmemory.names import USER_PREFIX, check_filename, check_given, check_owner
-
-#: Metadata key of an empty version that stands for "no file" (ART-17).
-TOMBSTONE = "hookworkTombstone"
-_RESERVED = ("adk", "hookwork")
-_NO_TYPE = "application/octet-stream"
 
 #: (app, user, session), or (app, user, None) for ``user:`` files.
 _Owner = tuple[str, str, str | None]
@@ -58,9 +60,7 @@ class InMemoryArtifactService(ArtifactService):
     """
 
     def __init__(self, first_version: int = 1, nested_names: bool = False, reuse_versions: bool = True) -> None:
-        if type(first_version) is not int or first_version < 0:
-            raise ValidationError(f"first_version must be a whole number from 0, not {first_version!r}")
-        self.first_version = first_version
+        self.first_version = check_first_version(first_version)
         self.nested_names = nested_names
         self.reuse_versions = reuse_versions
         self._files: dict[_Owner, dict[str, _File]] = {}
@@ -80,8 +80,8 @@ class InMemoryArtifactService(ArtifactService):
         """See `ArtifactService.save_artifact`."""
         self._check_open()
         owner = self._owner(app_name, user_id, session_id, filename, artifact=artifact)
-        part, mime_type = _stored_part(artifact)
-        metadata, tombstone = _metadata(custom_metadata, part)
+        part, mime_type = stored_part(artifact)
+        metadata, tombstone = stored_metadata(custom_metadata, empty=part.text is None and not part_bytes(part))
         file = self._files.get(owner, {}).get(filename)
         if file is not None and save_id is not None:
             for number, version in file.versions.items():
@@ -120,8 +120,7 @@ class InMemoryArtifactService(ArtifactService):
     async def list_artifacts(self, *, app_name: str, user_id: str, session_id: str) -> list[str]:
         """See `ArtifactService.list_artifacts`."""
         self._check_open()
-        check_given(app_name=app_name, user_id=user_id, session_id=session_id)
-        check_owner(app_name=app_name, user_id=user_id, session_id=session_id)
+        check_scope(app_name=app_name, user_id=user_id, session_id=session_id)
         owners: tuple[_Owner, ...] = ((app_name, user_id, session_id), (app_name, user_id, None))
         return sorted(
             name for owner in owners for name, file in self._files.get(owner, {}).items() if _latest(file) is not None
@@ -150,7 +149,7 @@ class InMemoryArtifactService(ArtifactService):
         _, file = self._file(app_name, user_id, session_id, filename)
         numbers = [number for number, version in file.versions.items() if not version.tombstone] if file else []
         if not numbers:
-            raise _not_found(filename, None)
+            raise not_found(filename, None)
         return numbers
 
     async def close(self) -> None:
@@ -164,15 +163,14 @@ class InMemoryArtifactService(ArtifactService):
 
     def _owner(self, app_name: str, user_id: str, session_id: str, filename: str, **more: Any) -> _Owner:
         """The checked scope of a file. ``more`` holds values that must be given but are no text."""
-        given: dict[str, Any] = {
-            "app_name": app_name,
-            "user_id": user_id,
-            "session_id": session_id,
-            "filename": filename,
-        }
-        check_given(**given, **{name: value if value is None else "given" for name, value in more.items()})
-        check_owner(app_name=app_name, user_id=user_id, session_id=session_id)
-        check_filename(filename, nested=self.nested_names)
+        check_file(
+            app_name=app_name,
+            user_id=user_id,
+            session_id=session_id,
+            filename=filename,
+            nested=self.nested_names,
+            **more,
+        )
         return app_name, user_id, None if filename.startswith(USER_PREFIX) else session_id
 
     def _file(self, app_name: str, user_id: str, session_id: str, filename: str) -> tuple[_Owner, _File | None]:
@@ -181,21 +179,16 @@ class InMemoryArtifactService(ArtifactService):
         return owner, self._files.get(owner, {}).get(filename)
 
     def _number(self, version: int | None) -> int | None:
-        """The version asked for; None stands for the latest, or for all (ART-5)."""
-        if version is None:
-            return None
-        if type(version) is not int or version < 0:
-            raise ValidationError(f"version must be a whole number from 0 or None, not {version!r}", path="version")
-        return None if version == 0 and self.first_version > 0 else version
+        return wanted_version(version, self.first_version)
 
     def _version(self, app_name: str, user_id: str, session_id: str, filename: str, version: int | None) -> _Version:
         _, file = self._file(app_name, user_id, session_id, filename)
         number = self._number(version)
         if file is None:
-            raise _not_found(filename, number)
+            raise not_found(filename, number)
         found = _latest(file) if number is None else file.versions.get(number)
         if found is None or found.tombstone:
-            raise _not_found(filename, number)
+            raise not_found(filename, number)
         return found
 
 
@@ -207,36 +200,6 @@ def _latest(file: _File) -> _Version | None:
     return None if newest.tombstone else newest
 
 
-def _stored_part(artifact: Part) -> tuple[Part, str]:
-    """The part as it is kept and its MIME type: text or bytes and nothing else, as on every backend (ART-11)."""
-    if not isinstance(artifact, Part):
-        raise ValidationError(f"artifact must be a Part, not {type(artifact).__name__}", path="artifact")
-    blob = artifact.inline_data
-    if blob is not None:
-        mime_type = blob.mime_type or _NO_TYPE
-        # bytes() copies a bytearray that its owner may go on changing.
-        data = blob.data if type(blob.data) is bytes else bytes(blob.data or b"")
-        return Part(inline_data=Blob(data=data, mime_type=mime_type, display_name=blob.display_name)), mime_type
-    if artifact.text is not None:
-        return Part(text=artifact.text), "text/plain"
-    raise ValidationError("artifact must have text or inline_data; other kinds of parts are no files", path="artifact")
-
-
-def _metadata(custom: Mapping[str, Any] | None, part: Part) -> tuple[FrozenDict | None, bool]:
-    """The metadata to keep, and whether they make the version a tombstone."""
-    if not custom:
-        return None, False
-    metadata = freeze(custom, (None, "custom_metadata"))
-    tombstone = TOMBSTONE in metadata and part.inline_data is not None and not part.inline_data.data
-    for key in metadata:
-        if key.startswith(_RESERVED) and not (tombstone and key == TOMBSTONE):
-            raise ValidationError(
-                f"custom_metadata key {key!r} starts with a reserved prefix ({', '.join(_RESERVED)}); rename it",
-                path="custom_metadata",
-            )
-    return metadata, tombstone
-
-
 def _uri(owner: _Owner, filename: str, version: int) -> str:
     app_name, user_id, session_id = owner
     session = "" if session_id is None else f"sessions/{quote(session_id, safe='')}/"
@@ -245,8 +208,3 @@ def _uri(owner: _Owner, filename: str, version: int) -> str:
         f"memory://apps/{quote(app_name, safe='')}/users/{quote(user_id, safe='')}/{session}"
         f"artifacts/{name}/versions/{version}"
     )
-
-
-def _not_found(filename: str, version: int | None) -> ArtifactNotFoundError:
-    what = "" if version is None else f", version {version}"
-    return ArtifactNotFoundError(f"no artifact {filename!r}{what} here; list_artifacts shows what there is")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +17,7 @@ from hookwork.errors import (
     ArtifactNotFoundError,
     ArtifactVersionConflictError,
     HookworkError,
+    UnsupportedOperationError,
     ValidationError,
 )
 from hookwork.platform import use_clock
@@ -38,14 +41,26 @@ def blob(data: bytes, mime_type: str = "application/octet-stream", name: str | N
     return Part(inline_data=Blob(data=data, mime_type=mime_type, display_name=name))
 
 
+async def chunks(*pieces: bytes, error: Exception | None = None) -> AsyncIterator[bytes]:
+    """A source of bytes that may fail at its end."""
+    for piece in pieces:
+        yield piece
+    if error is not None:
+        raise error
+
+
 class ArtifactServiceSuite(ABC):
     """Subclass it in a test module and say how a service is made.
 
     Attributes:
         app_name: the app of all tests.
+        large_stream: bytes of the stream that must pass through little memory (CA-21).
+        stream_memory: most bytes of memory that the stream may take meanwhile.
     """
 
     app_name: str = "suite"
+    large_stream: int = 200 << 20
+    stream_memory: int = 50 << 20
 
     @abstractmethod
     async def make_service(self) -> ArtifactService:
@@ -357,6 +372,85 @@ class ArtifactServiceSuite(ABC):
         assert await service.list_versions(**key) == [first, first + 1]
         assert (await service.get_artifact_version(**key)).custom_metadata in (None, {})
         assert await service.save_artifact(**self.at("b.bin"), artifact=blob(b"1"), save_id="e-1") == first
+
+    async def test_art_16_streams_and_parts_are_the_same_files(self, service: ArtifactService) -> None:
+        key = self.at("pic ä.png")
+        if not service.streaming:
+            with pytest.raises(UnsupportedOperationError):
+                await service.open_artifact(**key)
+            with pytest.raises(UnsupportedOperationError):
+                await service.save_artifact_stream(**key, source=chunks(b"1"))
+            return
+        first = service.first_version
+        assert await service.save_artifact_stream(**key, source=chunks(b"ab", b"", b"c"), display_name="Ä") == first
+        assert await service.load_artifact(**key) == blob(b"abc", "image/png", "Ä")
+        metadata = {"source": "camera"}
+        typed = await service.save_artifact_stream(
+            **key, source=chunks(), mime_type="text/csv", custom_metadata=metadata
+        )
+        assert typed == first + 1
+        assert await service.load_artifact(**key) == blob(b"", "text/csv")
+        assert await self.save(service, "pic ä.png", b"whole") == [first + 2]
+        for version, expected in ((None, b"whole"), (first, b"abc"), (first + 1, b"")):
+            info, stream = await service.open_artifact(**key, version=version)
+            assert info == await service.get_artifact_version(**key, version=version)
+            async with aclosing(stream):
+                assert b"".join([piece async for piece in stream]) == expected
+        assert (await service.get_artifact_version(**key, version=typed)).custom_metadata == metadata
+        await service.save_artifact_stream(**self.at("unknown"), source=chunks(b"1"))
+        assert await service.load_artifact(**self.at("unknown")) == blob(b"1", "application/octet-stream")
+        for wrong in (self.at("absent"), {**key, "version": 99}):
+            with pytest.raises(ArtifactNotFoundError):
+                await service.open_artifact(**wrong)
+        for refused in ({**self.at("a/b"), "source": chunks(b"1")}, {**key, "source": None}):
+            with pytest.raises(ValidationError):
+                await service.save_artifact_stream(**refused)
+
+    async def test_ca_20_save_ids_of_streams(self, service: ArtifactService) -> None:
+        if not service.streaming:
+            pytest.skip("the backend has no streams")
+        key, first = self.at("a.bin"), service.first_version
+        for _ in range(2):
+            assert await service.save_artifact_stream(**key, source=chunks(b"1", b"2"), save_id="e-1") == first
+        assert await service.save_artifact(**key, artifact=blob(b"12"), save_id="e-1") == first
+        with pytest.raises(ArtifactVersionConflictError):
+            await service.save_artifact_stream(**key, source=chunks(b"12", b"3"), save_id="e-1")
+        assert await service.list_versions(**key) == [first]
+
+    async def test_ca_21_a_failing_source_leaves_no_version(self, service: ArtifactService) -> None:
+        if not service.streaming:
+            pytest.skip("the backend has no streams")
+        for name in ("a.bin", "user:a.bin"):
+            with pytest.raises(LookupError, match="half-way"):
+                await service.save_artifact_stream(
+                    **self.at(name), source=chunks(b"x" * (3 << 20), error=LookupError("half-way"))
+                )
+            await self.assert_absent(service, name)
+        assert await self.save(service, "a.bin", b"1") == [service.first_version]
+
+    async def test_ca_21_a_large_stream_takes_little_memory(self, service: ArtifactService) -> None:
+        if not service.streaming:
+            pytest.skip("the backend has no streams")
+        step, number = 1 << 20, self.large_stream >> 20
+
+        async def source() -> AsyncIterator[bytes]:
+            for index in range(number):
+                yield bytes([index % 256]) * step
+
+        tracemalloc.start()
+        try:
+            version = await service.save_artifact_stream(**self.at("large.bin"), source=source())
+            _, stream = await service.open_artifact(**self.at("large.bin"), version=version)
+            size, ends = 0, b""
+            async with aclosing(stream):
+                async for piece in stream:
+                    ends = (ends or piece[:1]) + piece[-1:]
+                    size += len(piece)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert (size, ends[0], ends[-1]) == (number * step, 0, (number - 1) % 256)
+        assert peak < self.stream_memory, f"{peak >> 20} MiB of memory were used"
 
     async def test_gen_4_use_after_close_raises(self) -> None:
         service = await self.make_service()

@@ -1,11 +1,14 @@
-"""Which names artifacts and their owners may have (services ART-1, ART-3)."""
+"""Which names artifacts and their owners may have, and which version is meant (services ART-1, ART-3, ART-5).
+
+For artifact services: every backend refuses the same things before it does any I/O.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from hookwork.errors import ValidationError
+from hookwork.errors import ArtifactNotFoundError, ValidationError
 
 #: Longest file name, in bytes of UTF-8: what an object store still takes under its own limits for whole paths.
 MAX_NAME_BYTES = 512
@@ -50,10 +53,63 @@ def check_filename(filename: str, *, nested: bool) -> None:
     segments = bare.split("/") if nested else [bare]
     for segment in segments:
         fault = _segment_fault(segment)
-        if fault is None and len(segments) > 1 and (segment == "versions" or (segment.isascii() and segment.isdigit())):
+        if fault is None and len(segments) > 1 and (segment == "versions" or is_version(segment)):
             fault = f"has the segment {segment!r}, which stands for versions"
         if fault:
             raise ValidationError(f"filename {filename!r} {fault}", path="filename")
+
+
+def check_scope(*, app_name: str, user_id: str, session_id: str) -> None:
+    """Raise `ValidationError` unless the ids name an app, a user and a session."""
+    check_given(app_name=app_name, user_id=user_id, session_id=session_id)
+    check_owner(app_name=app_name, user_id=user_id, session_id=session_id)
+
+
+def check_file(*, app_name: str, user_id: str, session_id: str, filename: str, nested: bool, **contents: Any) -> None:
+    """Raise `ValidationError` unless all that names a file is given and legal.
+
+    ``contents``: values that must be given too, whatever their type (``artifact=part``).
+    """
+    check_given(
+        app_name=app_name,
+        user_id=user_id,
+        session_id=session_id,
+        filename=filename,
+        **{name: value if value is None else "given" for name, value in contents.items()},
+    )
+    check_owner(app_name=app_name, user_id=user_id, session_id=session_id)
+    check_filename(filename, nested=nested)
+
+
+def is_version(text: str) -> bool:
+    """Whether a path segment is a version number: ASCII digits only."""
+    return text.isascii() and text.isdigit()
+
+
+def wanted_version(version: int | None, first_version: int) -> int | None:
+    """The version asked for; None stands for the latest, or for all (ART-5).
+
+    Raises:
+        ValidationError: negative, or no whole number.
+    """
+    if version is None:
+        return None
+    if type(version) is not int or version < 0:
+        raise ValidationError(f"version must be a whole number from 0 or None, not {version!r}", path="version")
+    return None if version == 0 and first_version > 0 else version
+
+
+def check_first_version(first_version: int) -> int:
+    """The option ``first_version`` as it is. Raises ValidationError unless it is a whole number from 0 (ART-4)."""
+    if type(first_version) is not int or first_version < 0:
+        raise ValidationError(f"first_version must be a whole number from 0, not {first_version!r}")
+    return first_version
+
+
+def not_found(filename: str, version: int | None = None) -> ArtifactNotFoundError:
+    """The error for an absent file or version (ART-9)."""
+    what = "" if version is None else f", version {version}"
+    return ArtifactNotFoundError(f"no artifact {filename!r}{what} here; list_artifacts shows what there is")
 
 
 def _segment_fault(segment: str) -> str | None:
