@@ -142,7 +142,7 @@ def test_nothing_is_written_in_a_replay(capsys: pytest.CaptureFixture[str]) -> N
         ({"k": "y" * 400}, ('{"k": "' + "y" * 400)[:300] + "..."),
         (
             Content(parts=[Part(inline_data=Blob(data=b"123", mime_type="image/png"))]),
-            "inline_data: a/b, 3 bytes",
+            "inline_data: image/png, 3 bytes",
         ),
         ("two\nlines", '"two\\nlines"'),
         ({"when": object}, '{"when": "<class \'object\'>"}'),
