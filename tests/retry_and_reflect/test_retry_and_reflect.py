@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hookwork import FunctionResponse, Part, Runner
-from hookwork.errors import ConfigurationError
+from hookwork.errors import ConfigurationError, LimitExceeded
 from hookwork.resolve import resolve_plugins
 from hookwork.settings import Settings
 from hookwork_llm import LlmAgent, tool
@@ -136,6 +136,16 @@ async def test_sp_01_a_rejected_approval_is_no_failure(runner_factory: RunnerFac
         await runner.run(user_id="u", session_id="s", message=[answer]).wait()
     [response] = model.prompts[-1][-1].function_responses
     assert list(response.response or {}) == ["error"]
+
+
+async def test_a_used_up_budget_is_nothing_to_try_again(runner_factory: RunnerFactory) -> None:
+    @tool(name="get_weather")
+    def dear(city: str) -> dict[str, Any]:
+        """Current weather of a city."""
+        raise LimitExceeded("no money left")
+
+    [result] = await results(runner_factory, RetryAndReflect(), "Oslo", tools=[dear])
+    assert list(result) == ["error"]
 
 
 @pytest.mark.parametrize("options", [{"max_retries": -1}, {"max_retries": True}, {"scope": "session"}], ids=str)

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from hookwork import Plugin
-from hookwork.errors import ConfigurationError, ConfirmationRejected, ConfirmationRequired
+from hookwork.errors import ConfigurationError, ConfirmationRejected, ConfirmationRequired, LimitExceeded
 from hookwork_retry_and_reflect.reflection import RESPONSE_TYPE, give_up, retry
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class RetryAndReflect(Plugin):
     def on_tool_error(
         self, ctx: ToolContext, tool: Tool, args: dict[str, Any], error: Exception
     ) -> dict[str, Any] | None:
-        if isinstance(error, ConfirmationRequired | ConfirmationRejected):
-            return None  # a person is asked, or has said no: nothing to try again
+        if isinstance(error, ConfirmationRequired | ConfirmationRejected | LimitExceeded):
+            return None  # a person is asked, or has said no, or a budget is used up: nothing to try again
         return self._reflect(ctx, tool.name, args, error)
 
     def after_tool(
