@@ -34,9 +34,9 @@ CREATE TABLE sessions (
     update_time REAL NOT NULL,
     PRIMARY KEY (app_name, user_id, id)
 );
-INSERT INTO "sessions" VALUES('golden','u1','full','{"city":"Zürich","none":null,"f":0.30000000000000004,"big":100000000000000000,"i":{"n":[1]}}',1.79605932944586539267e+09,1.73568960262345600123e+09);
-INSERT INTO "sessions" VALUES('golden','u2','empty','{}',1.79605932948151874543e+09,1.79605932948151874543e+09);
-INSERT INTO "sessions" VALUES('golden','u1','backwards','{"at":3.0}',1.7960593294842188358e+09,1.73568960312345600127e+09);
+INSERT INTO "sessions" VALUES('golden','u1','full','{"city":"Zürich","none":null,"f":0.30000000000000004,"big":100000000000000000,"i":{"n":[1]}}',1.79606090841609406473e+09,1.73568960262345600123e+09);
+INSERT INTO "sessions" VALUES('golden','u2','empty','{}',1796060908.43184,1796060908.43184);
+INSERT INTO "sessions" VALUES('golden','u1','backwards','{"at":3.0}',1796060908.43362,1.73568960312345600127e+09);
 CREATE TABLE user_states (
     app_name TEXT NOT NULL,
     user_id TEXT NOT NULL,

@@ -11,7 +11,7 @@ CREATE TABLE app_states (
 	update_time DATETIME NOT NULL, 
 	PRIMARY KEY (app_name)
 );
-INSERT INTO "app_states" VALUES('golden','{"name": "golden", "count": 1}','2026-11-30 17:22:09');
+INSERT INTO "app_states" VALUES('golden','{"name": "golden", "count": 1}','2026-11-30 17:48:28');
 CREATE TABLE events (
 	id VARCHAR(128) NOT NULL, 
 	app_name VARCHAR(128) NOT NULL, 
@@ -41,9 +41,9 @@ CREATE TABLE sessions (
 	update_time DATETIME NOT NULL, 
 	PRIMARY KEY (app_name, user_id, id)
 );
-INSERT INTO "sessions" VALUES('golden','u1','full','{"i": {"n": [1]}, "city": "Z\u00fcrich", "none": null, "f": 0.30000000000000004, "big": 100000000000000000}','2026-11-30 17:22:09.380527','2025-01-01 00:00:02.623456');
-INSERT INTO "sessions" VALUES('golden','u2','empty','{}','2026-11-30 17:22:09.419614','2026-11-30 17:22:09.419614');
-INSERT INTO "sessions" VALUES('golden','u1','backwards','{"at": 3.0}','2026-11-30 17:22:09.421967','2025-01-01 00:00:03.123456');
+INSERT INTO "sessions" VALUES('golden','u1','full','{"i": {"n": [1]}, "city": "Z\u00fcrich", "none": null, "f": 0.30000000000000004, "big": 100000000000000000}','2026-11-30 17:48:28.357769','2025-01-01 00:00:02.623456');
+INSERT INTO "sessions" VALUES('golden','u2','empty','{}','2026-11-30 17:48:28.392887','2026-11-30 17:48:28.392887');
+INSERT INTO "sessions" VALUES('golden','u1','backwards','{"at": 3.0}','2026-11-30 17:48:28.395533','2025-01-01 00:00:03.123456');
 CREATE TABLE user_states (
 	app_name VARCHAR(128) NOT NULL, 
 	user_id VARCHAR(128) NOT NULL, 
@@ -51,7 +51,7 @@ CREATE TABLE user_states (
 	update_time DATETIME NOT NULL, 
 	PRIMARY KEY (app_name, user_id)
 );
-INSERT INTO "user_states" VALUES('golden','u1','{"tz": "CET", "lang": "de"}','2026-11-30 17:22:09');
-INSERT INTO "user_states" VALUES('golden','u2','{}','2026-11-30 17:22:09');
+INSERT INTO "user_states" VALUES('golden','u1','{"tz": "CET", "lang": "de"}','2026-11-30 17:48:28');
+INSERT INTO "user_states" VALUES('golden','u2','{}','2026-11-30 17:48:28');
 CREATE INDEX idx_events_app_user_session_ts_id ON events (app_name, user_id, session_id, timestamp DESC, id DESC);
 COMMIT;

@@ -14,15 +14,19 @@ import asyncio
 import json
 import sqlite3
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions, EventCompaction
 from google.adk.sessions.database_session_service import DatabaseSessionService
+from google.adk.sessions.schemas import v0
+from google.adk.sessions.session import Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
+from sqlalchemy import create_engine, orm
 
 HERE = Path(__file__).parent
 START = 1735689600.123456
@@ -133,6 +137,22 @@ def dump(path: Path, name: str) -> None:
     db.close()
 
 
+def fill_version_0(path: Path) -> None:
+    """The same events in the tables of schema version 0, whose actions are pickles."""
+    engine = create_engine(f"sqlite:///{path}")
+    v0.Base.metadata.create_all(engine)
+    at = datetime.fromtimestamp(START, UTC).replace(tzinfo=None)
+    key = {"app_name": "golden", "user_id": "u1"}
+    with orm.Session(engine) as db:
+        db.add(v0.StorageSession(**key, id="full", state={"city": "Zürich"}, create_time=at, update_time=at))
+        db.add(v0.StorageAppState(app_name="golden", state={"count": 1}, update_time=at))
+        db.add(v0.StorageUserState(**key, state={"lang": "de"}, update_time=at))
+        for event in events():
+            db.add(v0.StorageEvent.from_event(Session(**key, id="full"), event))
+        db.commit()
+    engine.dispose()
+
+
 async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, kind in (("google_adk_v1", "v1"), ("google_adk_sqlite", "sqlite")):
@@ -147,6 +167,9 @@ async def main() -> None:
             await service.close()
             dump(path, f"{name}.sql")
             (HERE / f"{name}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        path = Path(folder) / "v0.db"
+        fill_version_0(path)
+        dump(path, "google_adk_v0.sql")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hookwork.plugins.markers import hookimpl
 
 if TYPE_CHECKING:
+    from hookwork.cli import CommandRegistry
     from hookwork.services import MemoryService, SessionService
 
 _SCHEMES = frozenset({"sqlite", "postgresql", "postgres", "mysql", "mariadb"})
@@ -36,3 +37,9 @@ def create_memory_service(url: str, settings: dict[str, Any]) -> MemoryService |
     from hookwork_database.opening import memory_service
 
     return memory_service(url, settings=settings)
+
+
+@hookimpl
+def register_commands(cli: CommandRegistry) -> None:
+    """``hookwork migrate``."""
+    cli.add("migrate", "Copy sessions into a fresh database.", "hookwork_database.migration.command:command")

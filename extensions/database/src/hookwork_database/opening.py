@@ -64,25 +64,40 @@ def session_service(url: str, *, settings: Mapping[str, Any] | None = None) -> D
         ConfigurationError: the URL or an option is wrong.
     """
     dialect = dialect_of(url)
+    _, _, query = split_url(url)
+    options, _ = read_options(url, query, settings, dialect, "sessions", strict=dialect == "sqlite")
+    of_service = {name: options[name] for name in _OF_SERVICE if name in options}
+    return DatabaseSessionService(store_of(url, settings=settings), **of_service)
+
+
+def store_of(url: str, *, settings: Mapping[str, Any] | None = None, create_schema: bool | None = None) -> Store:
+    """The database of a URL, without a service around it.
+
+    Args:
+        create_schema: whether absent tables are created; None: as the URL or the settings say, else on SQLite only.
+
+    Raises:
+        ConfigurationError: the URL or an option is wrong.
+    """
+    dialect = dialect_of(url)
     _, body, query = split_url(url)
     options, rest = read_options(url, query, settings, dialect, "sessions", strict=dialect == "sqlite")
-    of_service = {name: options.pop(name) for name in _OF_SERVICE if name in options}
-    create = options.pop("create_schema", None)
-    store: Store
+    for name in _OF_SERVICE:
+        options.pop(name, None)
+    asked = options.pop("create_schema", None)
+    create = create_schema if create_schema is not None else asked if asked is not None else dialect == "sqlite"
     if dialect == "sqlite":
         from hookwork_database.sqlite.connecting import Connector
         from hookwork_database.sqlite.store import SqliteStore
 
-        store = SqliteStore(Connector(sqlite_path(url, body), **options), create=create is not False)
-    elif dialect == "postgresql":
+        return SqliteStore(Connector(sqlite_path(url, body), **options), create=create)
+    if dialect == "postgresql":
         from hookwork_database.servers.postgresql import PostgresStore
 
-        store = PostgresStore(body, driver_options=rest, create=bool(create), **options)
-    else:
-        from hookwork_database.servers.mysql import MySqlStore
+        return PostgresStore(body, driver_options=rest, create=create, **options)
+    from hookwork_database.servers.mysql import MySqlStore
 
-        store = MySqlStore(body, driver_options=rest, create=bool(create), **options)
-    return DatabaseSessionService(store, **of_service)
+    return MySqlStore(body, driver_options=rest, create=create, **options)
 
 
 def memory_service(url: str, *, settings: Mapping[str, Any] | None = None) -> SqliteMemoryService:

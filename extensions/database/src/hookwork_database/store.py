@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from hookwork.records.frozen import FrozenDict
 from hookwork_database.keys import SessionKey
 from hookwork_database.layouts.base import Layout
-from hookwork_database.plans import AppendRequest, Created, Known, Listed, Outcome, Snapshot, Want
+from hookwork_database.plans import AppendRequest, Created, Known, Listed, Outcome, Plan, Snapshot, Want
+
+T = TypeVar("T")
 
 #: Called in the event loop with the outcome of an append, or with the error that prevented it.
 Done = Callable[[Outcome | None, BaseException | None], None]
@@ -51,6 +53,10 @@ class Store(ABC):
     @abstractmethod
     async def user_state(self, app_name: str, user_id: str) -> FrozenDict:
         """A user's shared state."""
+
+    @abstractmethod
+    async def carry(self, plan: Callable[[Layout], Plan[T]], *, reading: bool) -> T:
+        """Carry out a plan in a transaction of its own; ``reading``: in one snapshot, and nothing is written."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from hookwork.errors import BackendError, HookworkError
@@ -136,6 +136,10 @@ class ServerStore(Store):
         async with self._lent() as connection:
             rows = await self._fetch(connection, layout.user_state, (app_name, user_id))
         return state_of_document(rows[0][0] if rows else None, f"table user_states: user {user_id!r}")
+
+    async def carry(self, plan: Callable[[Layout], Plan[T]], *, reading: bool) -> T:
+        """See `Store.carry`."""
+        return await self._in_transaction(plan(await self.open()), reading=reading)
 
     def append(self, request: AppendRequest, done: Done) -> None:
         """See `Store.append`. The task is the store's own: a caller that goes away does not stop it."""

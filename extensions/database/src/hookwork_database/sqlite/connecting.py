@@ -17,6 +17,7 @@ class Connector:
         synchronous: ``normal`` keeps a file whole through anything and what was stored through a crash of the process;
             ``full`` keeps it through a loss of power as well, and costs about twice (spec DBP-3).
         busy_timeout: milliseconds to wait for another process's write.
+        read_only: open the file for reading; it must exist, and nothing of it changes.
         make: gives a connection in place of opening the path (an engine's, say).
     """
 
@@ -26,6 +27,7 @@ class Connector:
         *,
         synchronous: str = "normal",
         busy_timeout: int = 5000,
+        read_only: bool = False,
         make: Callable[[], sqlite3.Connection] | None = None,
     ) -> None:
         self.path = path
@@ -33,6 +35,7 @@ class Connector:
         self.where = "SQLite in memory" if self.in_memory else f"SQLite file {path!r}"
         self._synchronous = synchronous
         self._busy_timeout = busy_timeout
+        self._read_only = read_only
         self._make = make
 
     def connect(self) -> sqlite3.Connection:
@@ -41,9 +44,11 @@ class Connector:
             folder = Path(self.path).absolute().parent
             if not folder.is_dir():
                 raise BackendError(f"{self.where}: there is no folder {str(folder)!r}; make it first", code="no_folder")
-        db = self._make() if self._make is not None else sqlite3.connect(self.path, check_same_thread=False)
+        db = self._make() if self._make is not None else self._opened()
         db.isolation_level = None
         db.execute(f"PRAGMA busy_timeout={int(self._busy_timeout)}")
+        if self._read_only:
+            return db
         try:
             if not self.in_memory:
                 db.execute("PRAGMA journal_mode=WAL").fetchall()
@@ -55,3 +60,9 @@ class Connector:
         db.execute(f"PRAGMA synchronous={'FULL' if self._synchronous == 'full' else 'NORMAL'}")
         db.execute("PRAGMA foreign_keys=ON")
         return db
+
+    def _opened(self) -> sqlite3.Connection:
+        if not self._read_only:
+            return sqlite3.connect(self.path, check_same_thread=False)
+        uri = f"{Path(self.path).absolute().as_uri()}?mode=ro"
+        return sqlite3.connect(uri, uri=True, check_same_thread=False)

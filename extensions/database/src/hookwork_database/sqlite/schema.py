@@ -38,8 +38,10 @@ def create_tables(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
-def layout_of(db: sqlite3.Connection, where: str, *, create: bool) -> Layout:
+def layout_of(db: sqlite3.Connection, where: str, *, create: bool, pickles: str | None = None) -> Layout:
     """The layout of a database; its tables are created when there are none and that is wanted.
+
+    ``pickles`` is the time zone of a version 0 file that may be opened for reading.
 
     Raises:
         ConfigurationError: no tables and none may be made, or tables nobody may write to.
@@ -56,7 +58,7 @@ def layout_of(db: sqlite3.Connection, where: str, *, create: bool) -> Layout:
     if "event_data" in columns:
         return _document_layout(db, where, columns)
     if "actions" in columns:
-        return _column_layout(db, where, columns)
+        return _column_layout(db, where, columns, pickles)
     raise ConfigurationError(
         f"{where}: the table events has the columns {', '.join(columns)}, which no known layout has; name another file"
     )
@@ -75,12 +77,16 @@ def _document_layout(db: sqlite3.Connection, where: str, columns: dict[str, str]
     return AdkLayout()
 
 
-def _column_layout(db: sqlite3.Connection, where: str, columns: dict[str, str]) -> Layout:
+def _column_layout(db: sqlite3.Connection, where: str, columns: dict[str, str], pickles: str | None) -> Layout:
     """ADK-Go's tables, or google-adk's version 0, which differ in what ``actions`` holds (services DB-8, ADKDB-7)."""
     row = db.execute("SELECT actions FROM events WHERE actions IS NOT NULL LIMIT 1").fetchone()
     start = row[0][:1] if row is not None and row[0] else None
     if start in (b"{", "{") or (start is None and "routes_json" in columns):
         return AdkGoLayout()
+    if pickles is not None:
+        from hookwork_database.layouts.pickled import PickledLayout
+
+        return PickledLayout(pickles)
     raise ConfigurationError(
         f"{where} is of google-adk's version 0, whose events hold pickles; it is read by the migration only: "
         "hookwork migrate SOURCE TARGET --allow-pickles"

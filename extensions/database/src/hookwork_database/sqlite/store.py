@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from hookwork.records.frozen import FrozenDict
 from hookwork_database.documents import state_of_document
@@ -18,6 +18,7 @@ from hookwork_database.plans import (
     Known,
     Listed,
     Outcome,
+    Plan,
     Snapshot,
     Want,
     append_fully,
@@ -34,6 +35,8 @@ from hookwork_database.sqlite.schema import create_tables, layout_of
 from hookwork_database.sqlite.worker import Worker
 from hookwork_database.store import Done, Store
 
+T = TypeVar("T")
+
 #: After how many appends, or characters of events, the reading thread moves the write-ahead log into the file.
 _CHECKPOINT_APPENDS, _CHECKPOINT_SIZE = 250, 4_000_000
 
@@ -44,10 +47,12 @@ class SqliteStore(Store):
     Args:
         connector: how connections are made.
         create: whether absent tables are created at first use.
+        pickles: open google-adk's version 0 too, its times in this zone; for the migration, which only reads.
     """
 
-    def __init__(self, connector: Connector, *, create: bool = True) -> None:
+    def __init__(self, connector: Connector, *, create: bool = True, pickles: str | None = None) -> None:
         self._create = create
+        self._pickles = pickles
         self._in_memory = connector.in_memory
         where = connector.where
         self._writer = Worker(connector.connect, where, writes=True)
@@ -62,8 +67,9 @@ class SqliteStore(Store):
     async def open(self) -> Layout:
         """See `Store.open`."""
         if self._layout is None:
-            create, where = self._create, self._where
-            self._layout = await self._writer.call(lambda db: layout_of(db, where, create=create))
+            create, where, pickles = self._create, self._where, self._pickles
+            opener = self._writer if create or self._in_memory else self._reader
+            self._layout = await opener.call(lambda db: layout_of(db, where, create=create, pickles=pickles))
         return self._layout
 
     async def create_schema(self) -> None:
@@ -108,6 +114,14 @@ class SqliteStore(Store):
         """See `Store.delete`."""
         layout = await self.open()
         await self._writer.call(lambda db: carried_out(delete_session(layout, key), _execute(db)))
+
+    async def carry(self, plan: Callable[[Layout], Plan[T]], *, reading: bool) -> T:
+        """See `Store.carry`."""
+        layout = await self.open()
+        if reading:
+            found: T = await self._reader.call(self._snapshot(lambda: plan(layout)))
+            return found
+        return await self._writer.call(lambda db: carried_out(plan(layout), _execute(db)))
 
     def append(self, request: AppendRequest, done: Done) -> None:
         """See `Store.append`. The layout is known: the event was encoded for it."""
