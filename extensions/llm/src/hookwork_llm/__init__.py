@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from hookwork_llm.instructions import inject_session_state
     from hookwork_llm.planning import Planner, PlanReActPlanner
     from hookwork_llm.request_stages import RequestStage
+    from hookwork_llm.tools.agent_tool import AgentTool
+    from hookwork_llm.tools.artifacts import LoadArtifactsTool
+    from hookwork_llm.tools.examples import Example, ExampleTool
+    from hookwork_llm.tools.exit_loop import ExitLoopTool
+    from hookwork_llm.tools.memory import LoadMemoryTool, PreloadMemoryTool
+    from hookwork_llm.tools.model_tools import GoogleSearchTool, ModelTool
+    from hookwork_llm.tools.toolsets import allowed_tools, filter_toolset, prefix_toolset, with_confirmation
 
 _HOMES = {
     "agent": ("LlmAgent",),
@@ -22,24 +29,44 @@ _HOMES = {
     "instructions": ("inject_session_state",),
     "planning": ("PlanReActPlanner", "Planner"),
     "request_stages": ("RequestStage",),
+    "tools.agent_tool": ("AgentTool",),
+    "tools.artifacts": ("LoadArtifactsTool",),
+    "tools.examples": ("Example", "ExampleTool"),
+    "tools.exit_loop": ("ExitLoopTool",),
+    "tools.memory": ("LoadMemoryTool", "PreloadMemoryTool"),
+    "tools.model_tools": ("GoogleSearchTool", "ModelTool"),
+    "tools.toolsets": ("allowed_tools", "filter_toolset", "prefix_toolset", "with_confirmation"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AgentTool",
     "CodeExecutor",
     "EventsCompaction",
+    "Example",
+    "ExampleTool",
+    "ExitLoopTool",
     "FunctionTool",
+    "GoogleSearchTool",
     "LlmAgent",
     "LlmSummarizer",
+    "LoadArtifactsTool",
+    "LoadMemoryTool",
     "LocalSubprocessExecutor",
+    "ModelTool",
     "PlanReActPlanner",
     "Planner",
+    "PreloadMemoryTool",
     "RequestStage",
     "StreamingTool",
     "Summarizer",
+    "allowed_tools",
     "as_tool",
+    "filter_toolset",
     "inject_session_state",
+    "prefix_toolset",
     "tool",
+    "with_confirmation",
 ]
 
 
