@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextvars import copy_context
 from typing import Any
 
 from hookwork.errors import BackendError, EventConflictError, HookworkError, StaleSessionError
@@ -26,13 +27,14 @@ _RETRIES, _BASE_DELAY, _LONGEST_DELAY = 5, 0.01, 0.5
 class Job:
     """An append on its way. Everything about the event that can be wrong is found when it is made."""
 
-    __slots__ = ("entered", "event", "future", "redelivery", "request", "retries", "session")
+    __slots__ = ("context", "entered", "event", "future", "redelivery", "request", "retries", "session")
 
     def __init__(self, session: Session, event: Event, layout: Layout, *, redelivery: bool) -> None:
         self.session = session
         self.event = event
         self.entered = enter(event, layout)
         self.redelivery = redelivery
+        self.context = copy_context()  # whose clock, randomness and sleep a retry uses
         self.request: AppendRequest | None = None
         self.retries = 0
         self.future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
@@ -135,7 +137,7 @@ class Appends:
         """The database has answered. Log and handle follow even when nobody waits any more (spec DBP-2)."""
         if isinstance(error, BackendError) and error.retryable and job.retries < _RETRIES:
             job.retries += 1
-            task = asyncio.get_running_loop().create_task(self._again(loaded, job))
+            task = asyncio.get_running_loop().create_task(self._again(loaded, job), context=job.context)
             self._retrying.add(task)
             task.add_done_callback(self._retrying.discard)
             return

@@ -55,6 +55,7 @@ class DatabaseSessionService(SessionService):
             raise ValidationError(f"foreign_appends must be 'absorb' or 'refuse', not {foreign_appends!r}")
         if type(cache_sessions) is not int or cache_sessions < 0:
             raise ValidationError(f"cache_sessions must be a whole number from 0, not {cache_sessions!r}")
+        self.foreign_appends = foreign_appends
         self._store = store
         self._cache = LoadedCache(cache_sessions)
         self._appends = Appends(self, store, self._cache, refuse=foreign_appends == "refuse")

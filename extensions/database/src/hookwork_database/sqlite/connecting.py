@@ -45,6 +45,13 @@ class Connector:
             if not folder.is_dir():
                 raise BackendError(f"{self.where}: there is no folder {str(folder)!r}; make it first", code="no_folder")
         db = self._make() if self._make is not None else self._opened()
+        try:
+            return self._prepared(db)
+        except sqlite3.Error:
+            db.close()
+            raise
+
+    def _prepared(self, db: sqlite3.Connection) -> sqlite3.Connection:
         db.isolation_level = None
         db.execute(f"PRAGMA busy_timeout={int(self._busy_timeout)}")
         if self._read_only:

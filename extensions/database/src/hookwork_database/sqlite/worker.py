@@ -36,6 +36,29 @@ class _Job:
         self.error: BaseException | None = None
 
 
+class _End:
+    """The last thing in a queue; who waits for the thread's end is told in his loop."""
+
+    __slots__ = ("ended", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self.loop = loop
+        self.ended: asyncio.Future[None] | None = None if loop is None else loop.create_future()
+
+    def tell(self) -> None:
+        """Called by the thread."""
+        if self.loop is not None and self.ended is not None:
+            try:
+                self.loop.call_soon_threadsafe(_resolve, self.ended)
+            except RuntimeError:
+                pass  # that loop is closed: nobody waits
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
 class Worker:
     """See the module.
 
@@ -49,7 +72,7 @@ class Worker:
         self._connect = connect
         self._where = where
         self._writes = writes
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_Job | _End] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -81,31 +104,33 @@ class Worker:
 
     async def close(self) -> None:
         """Carry out what was handed in, then close the connection and end the thread."""
-        if self._thread is not None and not self._closed:
-            await self.call(_nothing)
-        self.stop()
+        if self._closed:
+            return
+        self._closed = True
+        if self._thread is not None:
+            end = _End(asyncio.get_running_loop())
+            self._jobs.put(end)
+            assert end.ended is not None
+            await end.ended
 
     def stop(self) -> None:
         """Let the thread end when it has done what was handed in; nothing is waited for."""
         self._closed = True
-        self._jobs.put(None)
-
-
-def _nothing(_: sqlite3.Connection) -> None:
-    return None
+        self._jobs.put(_End())
 
 
 def _work(
-    jobs: queue.SimpleQueue[_Job | None], connect: Callable[[], sqlite3.Connection], where: str, writes: bool
+    jobs: queue.SimpleQueue[_Job | _End], connect: Callable[[], sqlite3.Connection], where: str, writes: bool
 ) -> None:
     """The thread's body. It must not know its `Worker`, or a forgotten one would never be collected."""
     db: sqlite3.Connection | None = None
     while True:
         job = jobs.get()
-        if job is None:
+        if isinstance(job, _End):
+            end = job
             break
         batch = [job]
-        ended = writes and _take_more(jobs, batch)
+        last = _take_more(jobs, batch) if writes else None
         try:
             if db is None:
                 db = connect()
@@ -115,23 +140,25 @@ def _work(
                 failed.error = error
         _deliver(batch, where)
         del job, batch
-        if ended:
+        if last is not None:
+            end = last
             break
     if db is not None:
         db.close()
+    end.tell()
 
 
-def _take_more(jobs: queue.SimpleQueue[_Job | None], batch: list[_Job]) -> bool:
-    """Take what waits as well; whether the end was among it."""
+def _take_more(jobs: queue.SimpleQueue[_Job | _End], batch: list[_Job]) -> _End | None:
+    """Take what waits as well; the end, when it was among it."""
     while len(batch) < _BATCH:
         try:
             job = jobs.get_nowait()
         except queue.Empty:
-            return False
-        if job is None:
-            return True
+            return None
+        if isinstance(job, _End):
+            return job
         batch.append(job)
-    return False
+    return None
 
 
 def _carry_out(db: sqlite3.Connection, batch: list[_Job], writes: bool) -> None:
