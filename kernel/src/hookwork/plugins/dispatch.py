@@ -128,13 +128,23 @@ def _check_names(plugin: Any, name: str) -> None:
         return
     # Of the class only: a callable that an instance keeps under such a name is its own affair.
     for attribute in dir(type(plugin)):
-        if attribute.startswith(_HOOK_PREFIXES) and attribute not in LIFECYCLE_HOOKS:
+        if attribute not in LIFECYCLE_HOOKS and _looks_like_hook(attribute):
             member = inspect.getattr_static(type(plugin), attribute)
             if callable(member) or isinstance(member, classmethod):
                 raise PluginError(
                     f"plugin {name!r}: {attribute!r} is not a hook{did_you_mean(attribute, LIFECYCLE_HOOKS)}; "
                     "a helper method needs a leading underscore"
                 )
+
+
+def _looks_like_hook(attribute: str) -> bool:
+    if attribute.startswith(_HOOK_PREFIXES):
+        return True
+    if attribute.startswith("_") or "_" not in attribute:
+        return False
+    from difflib import get_close_matches
+
+    return bool(get_close_matches(attribute, LIFECYCLE_HOOKS, n=1, cutoff=0.9))  # befor_tool, after_modle
 
 
 def _check_object(plugin: Any) -> None:
@@ -188,9 +198,26 @@ def _registered(manager: pluggy.PluginManager, plugins: Iterable[Any]) -> Iterab
         try:
             manager.register(plugin, name=name)
         except (ValueError, pluggy.PluginValidationError) as error:
-            raise PluginError(f"plugin {name!r} cannot be used: {error}") from error
+            why = _strange_argument(manager, plugin) or " ".join(str(error).split())
+            raise PluginError(f"plugin {name!r} cannot be used: {why}") from error
         seen[name] = plugin
         yield name, plugin
+
+
+def _strange_argument(manager: pluggy.PluginManager, plugin: Any) -> str:
+    """What a plugin's hook asks for that the hook does not give, ``""`` when that is not what pluggy objects to."""
+    for attribute in dir(plugin):
+        options = manager.parse_hookimpl_opts(plugin, attribute)
+        hook = (options and options.get("specname")) or attribute
+        if not options or hook not in LIFECYCLE_HOOKS:
+            continue
+        offered = LIFECYCLE_HOOKS[hook][1]
+        for name, parameter in inspect.signature(getattr(plugin, attribute)).parameters.items():
+            if name not in offered and parameter.default is parameter.empty:
+                return (
+                    f"{hook!r} has no parameter {name!r}{did_you_mean(name, offered)}; it offers: {', '.join(offered)}"
+                )
+    return ""
 
 
 NO_HOOKS = Hooks()
