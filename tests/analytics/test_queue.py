@@ -196,6 +196,19 @@ async def test_a_row_between_two_tries_is_not_lost_when_the_task_is_cancelled(
     assert sink.batches == [[1]]
 
 
+async def test_a_task_that_somebody_cancelled_is_started_anew() -> None:
+    sink = Recorder()
+    queue = queue_of(sink)
+    put(queue, 1)
+    [task] = [task for task in asyncio.all_tasks() if task.get_name() == "hookwork-analytics"]
+    task.cancel()
+    await asyncio.wait([task])
+    put(queue, 2)
+    await queue.flush()
+    assert sink.batches == [[1, 2]]
+    await queue.close()
+
+
 def test_rows_of_an_event_loop_that_ended_are_written_in_the_next() -> None:
     sink = Recorder()
     queue = queue_of(sink)

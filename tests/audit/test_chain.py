@@ -155,16 +155,21 @@ def test_sp_42_threads_share_a_file(tmp_path: Path) -> None:
     assert verify(lines_of(tmp_path / "a.jsonl")).records == 100
 
 
-def _append_to(path: str) -> None:
-    _append_many(AuditFile(path))
+def _append_to(path: str, together: Any) -> None:
+    file = AuditFile(path)
+    together.wait()
+    for n in range(200):
+        file.append({"n": n})
 
 
 def test_sp_42_processes_share_a_file(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_append_to, args=(str(path),)) for _ in range(2)]
+    together = context.Barrier(2)
+    processes = [context.Process(target=_append_to, args=(str(path), together)) for _ in range(2)]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
-    assert verify(lines_of(path)).records == 50
+    verdict = verify(lines_of(path))
+    assert (verdict.records, verdict.problem) == (400, "")

@@ -74,6 +74,17 @@ async def test_sp_11_partial_calls_are_stripped_and_write_nothing(runner_factory
     assert [dict(event.actions.state_delta) for event in events[:2]] == [{}, {"c1/why": "to pack"}]
 
 
+def test_sp_11_only_the_final_chunk_writes_state() -> None:
+    content = Content(role="model", parts=[call("get_weather", id="c1", city="Oslo", why="to pack")])
+    plugin, ctx = FunctionCallModifier(args=WHY), make_context("callback")
+    for response, written in (
+        (ModelResponse(content=content, partial=True), {}),
+        (ModelResponse(content=content), {"c1/why": "to pack"}),
+    ):
+        assert plugin.after_model(ctx, ModelRequest(), response) is not None
+        assert ctx.state.to_dict() == written
+
+
 async def test_sp_11_a_call_that_came_without_a_model_is_stripped_too(runner_factory: RunnerFactory) -> None:
     part = call("get_weather", id="c1", city="Oslo", why="to pack")
     given = iter([ModelResponse(content=Content(role="model", parts=[part])), None])

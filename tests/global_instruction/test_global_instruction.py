@@ -43,9 +43,10 @@ async def test_sp_43_every_agent_gets_it_in_front_of_its_own(runner_factory: Run
         (Content(role="user"), ["G"]),
         (text_content("own", role="user"), ["G\n\nown"]),
         (text_content("", role="user"), ["G"]),
+        (Content(role="user", parts=[Part(text="own"), Part(text="more")]), ["G\n\nown", "more"]),
         (Content(role="user", parts=[Part(file_data=FileData(file_uri="u"))]), ["G", None]),
     ],
-    ids=["none", "empty", "text", "empty text", "file"],
+    ids=["none", "empty", "text", "empty text", "two", "file"],
 )
 async def test_sp_43_pieces_are_joined_by_a_blank_line(present: Content | None, parts: list[str | None]) -> None:
     request = ModelRequest()

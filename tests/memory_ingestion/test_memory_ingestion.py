@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from hookwork import MemoryEntry, MemoryService, Runner, Session
+from hookwork import FunctionResponse, MemoryEntry, MemoryService, Part, Runner, Session
 from hookwork.errors import BackendError, ConfigurationError
 from hookwork.resolve import resolve_plugins
 from hookwork.settings import Settings
 from hookwork_inmemory import InMemorySessionService
-from hookwork_llm import LlmAgent
+from hookwork_llm import LlmAgent, tool
 from hookwork_memory_ingestion import MemoryIngestion
-from hookwork_testkit import ScriptedModel
+from hookwork_testkit import ScriptedModel, call
 
 RunnerFactory = Callable[..., Runner]
 HERE: dict[str, Any] = {"user_id": "u", "session_id": "s"}
@@ -65,6 +65,24 @@ async def test_bey_6_every_n_turns_of_a_session(runner_factory: RunnerFactory) -
             await runner.ask(f"turn {number}", **HERE)
             await runner.ask("another session", user_id="u", session_id=f"s{number}")
     assert memory.given == [4, 8]
+
+
+async def test_bey_6_an_answer_to_a_call_is_no_turn(runner_factory: RunnerFactory) -> None:
+    @tool(require_confirmation=True)
+    def pay() -> dict[str, Any]:
+        """Pay."""
+        return {}
+
+    memory = Recorder()
+    root = LlmAgent(name="listener", model=ScriptedModel([call("pay"), "Paid.", "Bye."]), tools=[pay])
+    async with runner_factory(root, plugins=[MemoryIngestion(every=2)], memory=memory) as runner:
+        paused = await runner.run(message="Pay", **HERE).wait()
+        [asked] = paused.open_calls
+        answer = FunctionResponse(id=asked.id, name=asked.name, response={"confirmed": True})
+        await runner.run(message=[Part(function_response=answer)], **HERE).wait()
+        assert memory.given == []
+        await runner.ask("Bye", **HERE)
+    assert len(memory.given) == 1
 
 
 async def test_bey_6_only_runs_that_ended_so(runner_factory: RunnerFactory) -> None:
