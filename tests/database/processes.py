@@ -24,7 +24,7 @@ async def output(process: asyncio.subprocess.Process) -> str:
     return out.decode().strip()
 
 
-async def two_at_once(service: SessionService, url: str, number: int, keys: str) -> None:
+async def check_two_at_once(service: SessionService, url: str, number: int, keys: str) -> None:
     """Two processes append to one session; every event is there once and no count is lost."""
     await service.create_session(app_name="app", user_id="user", session_id="s")
     workers = [await start("append", url, "s", str(number), keys, name) for name in ("a", "b")]
@@ -43,7 +43,7 @@ async def two_at_once(service: SessionService, url: str, number: int, keys: str)
             assert session.state[f"n_{name}"] == session.state[f"app:n_{name}"] == number
 
 
-async def both_start_on_nothing(url: str) -> None:
+async def check_both_start_on_nothing(url: str) -> None:
     """Two processes create the tables and one session at the same moment (services DB-10)."""
     workers = [await start("create", url, "s") for _ in range(2)]
     assert sorted([await output(worker) for worker in workers]) == ["created", "taken"]

@@ -29,7 +29,7 @@ async def flights_of_a_turn(service: DatabaseSessionService, proxy: RoundTrips, 
     return proxy.flights - before
 
 
-async def a_turn_takes_three_round_trips(service: DatabaseSessionService, proxy: RoundTrips) -> None:
+async def check_a_turn_takes_three_round_trips(service: DatabaseSessionService, proxy: RoundTrips) -> None:
     """Whatever the session's length, with and without a delta (budgets S6)."""
     await service.create_session(app_name=APP, user_id=USER, session_id="s")
     await flights_of_a_turn(service, proxy, 1)  # statements are prepared
@@ -43,7 +43,7 @@ async def a_turn_takes_three_round_trips(service: DatabaseSessionService, proxy:
     assert (proxy.flights - before, first >= 1) == (1, True)
 
 
-async def a_foreign_event_is_read_in_one_round_trip(
+async def check_a_foreign_event_is_read_in_one_round_trip(
     service: DatabaseSessionService, other: DatabaseSessionService, proxy: RoundTrips
 ) -> None:
     """A turn on another server process than the one before (spec DBP-7). ``other`` does not use the proxy."""
@@ -57,7 +57,7 @@ async def a_foreign_event_is_read_in_one_round_trip(
         assert (proxy.flights - before, texts(session)[-1], session.state["n"]) == (1, str(number), number)
 
 
-async def shared_keys_of_two_sessions_are_all_kept(
+async def check_shared_keys_of_two_sessions_are_all_kept(
     service: DatabaseSessionService, other: DatabaseSessionService, number: int
 ) -> None:
     """Two writers add app and user keys from two sessions: all are kept, and nothing dead-locks (services DB-13)."""
@@ -77,7 +77,7 @@ async def shared_keys_of_two_sessions_are_all_kept(
             assert state[f"app:{name}{n}"] == state[f"user:{name}{n}"] == n
 
 
-async def ids_differ_byte_by_byte(service: DatabaseSessionService) -> None:
+async def check_ids_differ_byte_by_byte(service: DatabaseSessionService) -> None:
     """Case, trailing blanks and accents make other users (spec DBL-2)."""
     users = ["Alice", "alice", "alice ", "álice", "al%ice", "al_ice", "'; DROP TABLE sessions; --", 'a"b\\c', "数据🎈"]
     for user in users:

@@ -111,7 +111,7 @@ async def test_s6_a_turn_takes_three_round_trips_at_any_length(databases: Databa
     url = await databases.url()
     async with RoundTrips(HOST, PORT) as proxy:
         service = session_service(url.replace(f":{PORT}", f":{proxy.port}"))
-        await servers.a_turn_takes_three_round_trips(service, proxy)
+        await servers.check_a_turn_takes_three_round_trips(service, proxy)
         await service.close()
 
 
@@ -120,7 +120,7 @@ async def test_dbp_7_a_foreign_event_is_read_in_one_round_trip(databases: Databa
     other = session_service(url)
     async with RoundTrips(HOST, PORT) as proxy:
         service = session_service(url.replace(f":{PORT}", f":{proxy.port}"))
-        await servers.a_foreign_event_is_read_in_one_round_trip(service, other, proxy)
+        await servers.check_a_foreign_event_is_read_in_one_round_trip(service, other, proxy)
         await service.close()
     await other.close()
 
@@ -129,26 +129,26 @@ async def test_dbp_7_a_foreign_event_is_read_in_one_round_trip(databases: Databa
 async def test_db_13_two_processes_on_one_session(databases: Databases, keys: str) -> None:
     url = await databases.url()
     service = session_service(url)
-    await processes.two_at_once(service, url, 300, keys)
+    await processes.check_two_at_once(service, url, 300, keys)
     await service.close()
 
 
 async def test_db_10_two_processes_start_on_no_tables(databases: Databases) -> None:
     for _ in range(3):
-        await processes.both_start_on_nothing(await databases.url())
+        await processes.check_both_start_on_nothing(await databases.url())
 
 
 async def test_db_13_shared_keys_of_two_sessions_are_all_kept(databases: Databases) -> None:
     url = await databases.url()
     service, other = session_service(url), session_service(url)
-    await servers.shared_keys_of_two_sessions_are_all_kept(service, other, 500)
+    await servers.check_shared_keys_of_two_sessions_are_all_kept(service, other, 500)
     await service.close()
     await other.close()
 
 
 async def test_dbl_2_ids_differ_byte_by_byte(databases: Databases) -> None:
     service = session_service(await databases.url())
-    await servers.ids_differ_byte_by_byte(service)
+    await servers.check_ids_differ_byte_by_byte(service)
     await service.close()
 
 

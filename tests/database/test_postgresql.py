@@ -90,7 +90,7 @@ async def test_s6_a_turn_takes_three_round_trips_at_any_length(schemas: Schemas)
     url = await schemas.url()
     async with RoundTrips("127.0.0.1", 5432) as proxy:
         service = session_service(url.replace(":5432", f":{proxy.port}"))
-        await servers.a_turn_takes_three_round_trips(service, proxy)
+        await servers.check_a_turn_takes_three_round_trips(service, proxy)
         await service.close()
 
 
@@ -99,7 +99,7 @@ async def test_dbp_7_a_foreign_event_is_read_in_one_round_trip(schemas: Schemas)
     other = session_service(url)
     async with RoundTrips("127.0.0.1", 5432) as proxy:
         service = session_service(url.replace(":5432", f":{proxy.port}"))
-        await servers.a_foreign_event_is_read_in_one_round_trip(service, other, proxy)
+        await servers.check_a_foreign_event_is_read_in_one_round_trip(service, other, proxy)
         await service.close()
     await other.close()
 
@@ -108,26 +108,26 @@ async def test_dbp_7_a_foreign_event_is_read_in_one_round_trip(schemas: Schemas)
 async def test_db_13_two_processes_on_one_session(schemas: Schemas, keys: str) -> None:
     url = await schemas.url()
     service = session_service(url)
-    await processes.two_at_once(service, url, 300, keys)
+    await processes.check_two_at_once(service, url, 300, keys)
     await service.close()
 
 
 async def test_db_10_two_processes_start_on_no_tables(schemas: Schemas) -> None:
     for _ in range(3):
-        await processes.both_start_on_nothing(await schemas.url())
+        await processes.check_both_start_on_nothing(await schemas.url())
 
 
 async def test_db_13_shared_keys_of_two_sessions_are_all_kept(schemas: Schemas) -> None:
     url = await schemas.url()
     service, other = session_service(url), session_service(url)
-    await servers.shared_keys_of_two_sessions_are_all_kept(service, other, 500)
+    await servers.check_shared_keys_of_two_sessions_are_all_kept(service, other, 500)
     await service.close()
     await other.close()
 
 
 async def test_dbl_2_ids_differ_byte_by_byte(schemas: Schemas) -> None:
     service = session_service(await schemas.url())
-    await servers.ids_differ_byte_by_byte(service)
+    await servers.check_ids_differ_byte_by_byte(service)
     await service.close()
 
 

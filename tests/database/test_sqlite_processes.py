@@ -16,13 +16,13 @@ from hookwork_database import session_service
 async def test_db_13_two_processes_on_one_session(tmp_path: Path, keys: str) -> None:
     url = f"sqlite:///{tmp_path}/s.db"
     service = session_service(url)
-    await processes.two_at_once(service, url, 1000, keys)
+    await processes.check_two_at_once(service, url, 1000, keys)
     await service.close()
 
 
 async def test_db_10_two_processes_start_on_no_file(tmp_path: Path) -> None:
     for number in range(3):
-        await processes.both_start_on_nothing(f"sqlite:///{tmp_path}/{number}.db")
+        await processes.check_both_start_on_nothing(f"sqlite:///{tmp_path}/{number}.db")
 
 
 @pytest.mark.slow

@@ -17,8 +17,9 @@ from hookwork_database.layouts.base import Layout
 from hookwork_database.loaded import LoadedCache, LoadedSession, Marker, StoredEvent, end_of, extend
 from hookwork_database.merging import follow, take_foreign
 from hookwork_database.moments import moment_of
-from hookwork_database.plans import Appended, AppendRequest, Existing, Missing, Outcome, Stale, known_of
+from hookwork_database.reading import known_of
 from hookwork_database.store import Store
+from hookwork_database.writing import Appended, AppendRequest, Existing, Missing, Outcome, Stale
 
 #: How often an append that lost a race inside the database is tried again (services DB-12); delays in seconds.
 _RETRIES, _BASE_DELAY, _LONGEST_DELAY = 5, 0.01, 0.5

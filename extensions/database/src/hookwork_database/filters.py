@@ -9,7 +9,7 @@ from hookwork.records.frozen import FrozenDict
 from hookwork.records.session import Session
 from hookwork_database.loaded import LoadedSession, SelectedLog
 from hookwork_database.moments import FIRST, LAST, moment_of
-from hookwork_database.plans import ALL, Snapshot, Want
+from hookwork_database.reading import ALL, Snapshot, Want
 from hookwork_database.windows import index_of, summary_start, window_closed
 
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from hookwork.records.session import Session
 from hookwork_database.keys import SessionKey
 from hookwork_database.loaded import LoadedCache, LoadedSession, SelectedLog, StoredEvent, end_of, extend
-from hookwork_database.plans import Foreign, Known, Snapshot
+from hookwork_database.reading import Known, Snapshot
+from hookwork_database.writing import Foreign
 
 
 def work_in(

@@ -18,7 +18,8 @@ from hookwork_database.layouts.base import Layout
 from hookwork_database.loaded import LoadedCache, LoadedSession, end_of
 from hookwork_database.merging import first_shown, follow, latest, show, work_in
 from hookwork_database.moments import micros_of_epoch, moment_of
-from hookwork_database.plans import NOTHING, Listed, Snapshot, Want, known_of
+from hookwork_database.plans import Listed
+from hookwork_database.reading import NOTHING, Snapshot, Want, known_of
 from hookwork_database.store import Store
 from hookwork_database.windows import index_of, pairs_closed
 

@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 from hookwork.records.frozen import FrozenDict
 from hookwork_database.keys import SessionKey
 from hookwork_database.layouts.base import Layout
-from hookwork_database.plans import AppendRequest, Created, Known, Listed, Outcome, Plan, Snapshot, Want
+from hookwork_database.plans import Created, Listed, Plan
+from hookwork_database.reading import Known, Snapshot, Want
+from hookwork_database.writing import AppendRequest, Outcome
 
 T = TypeVar("T")
 

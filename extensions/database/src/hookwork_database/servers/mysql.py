@@ -13,10 +13,11 @@ from hookwork_database.keys import SessionKey
 from hookwork_database.layouts.adk import DocumentLayout
 from hookwork_database.layouts.base import Layout
 from hookwork_database.moments import micros_of, naive_of
-from hookwork_database.plans import Appended, AppendRequest, Known, Outcome, Snapshot, Want, append_fully
+from hookwork_database.reading import Known, Snapshot, Want
 from hookwork_database.servers.pool import Pool
 from hookwork_database.servers.snapshots import can_be_one_statement, known_place, snapshot_of
 from hookwork_database.servers.store import ServerStore
+from hookwork_database.writing import Appended, AppendRequest, Outcome, append_fully
 
 #: Error number → (code, meaning, whether the same call may succeed later). 1020 is MariaDB's (spec DBL-6).
 _MEANINGS = {

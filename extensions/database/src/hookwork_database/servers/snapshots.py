@@ -13,7 +13,8 @@ from hookwork_database.keys import SessionKey
 from hookwork_database.layouts.base import Layout
 from hookwork_database.loaded import Marker
 from hookwork_database.moments import FIRST, naive_of
-from hookwork_database.plans import Known, Snapshot, Want, shared_state
+from hookwork_database.plans import shared_state
+from hookwork_database.reading import Known, Snapshot, Want
 
 #: A time before every event.
 NO_TIME = naive_of(FIRST)

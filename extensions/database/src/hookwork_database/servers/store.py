@@ -12,22 +12,11 @@ from hookwork.records.frozen import FrozenDict
 from hookwork_database.documents import state_of_document
 from hookwork_database.keys import SessionKey
 from hookwork_database.layouts.base import Layout
-from hookwork_database.plans import (
-    AppendRequest,
-    Created,
-    Known,
-    Listed,
-    Outcome,
-    Plan,
-    Snapshot,
-    Want,
-    create_session,
-    delete_session,
-    list_sessions,
-    read_session,
-)
+from hookwork_database.plans import Created, Listed, Plan, create_session, delete_session, list_sessions
+from hookwork_database.reading import Known, Snapshot, Want, read_session
 from hookwork_database.servers.pool import Connections
 from hookwork_database.store import Done, Store
+from hookwork_database.writing import AppendRequest, Outcome
 
 T = TypeVar("T")
 

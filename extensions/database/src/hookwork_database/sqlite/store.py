@@ -12,28 +12,22 @@ from hookwork_database.documents import state_of_document
 from hookwork_database.keys import SessionKey
 from hookwork_database.layouts.base import Layout
 from hookwork_database.plans import (
-    Appended,
-    AppendRequest,
     Created,
-    Known,
     Listed,
-    Outcome,
     Plan,
-    Snapshot,
-    Want,
-    append_fully,
     carried_out,
     create_session,
     delete_session,
     list_sessions,
     merge_app,
     merge_user,
-    read_session,
 )
+from hookwork_database.reading import Known, Snapshot, Want, read_session
 from hookwork_database.sqlite.connecting import Connector
 from hookwork_database.sqlite.schema import create_tables, layout_of
 from hookwork_database.sqlite.worker import Worker
 from hookwork_database.store import Done, Store
+from hookwork_database.writing import Appended, AppendRequest, Outcome, append_fully
 
 T = TypeVar("T")
 
