@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from hookwork.platform import new_uuid
 from hookwork.records.content import Content, FunctionResponse, Part
 from hookwork.records.event import Event
 from hookwork.records.history import Call
+from hookwork.view import scope_record
 
 if TYPE_CHECKING:
     from hookwork.agent import Agent, AgentTree
@@ -91,8 +93,8 @@ def decide(
         scope = open_task_scope(session) if session.log.has_scopes else None
         if scope is not None:
             messages = [(scope.scope, content) for _, content in messages]
-            if not tree.root.conversational:
-                chosen = scope.invocation_id
+            if _delegator(scope, tree) != choose_agent(session.live_events, tree, routing).name:
+                chosen = scope.invocation_id  # a new invocation would not lead to the task
         elif find_waiting is not None:
             waiting = find_waiting()
     if invocation_id is not None:
@@ -191,16 +193,28 @@ def choose_agent(events: Sequence[Event], tree: AgentTree, routing: str) -> Agen
 
 
 def open_task_scope(session: Session) -> Call | None:
-    """The delegating call whose task is open and spoke last (RUN-24)."""
+    """The delegating call whose task is open and spoke, or was spoken to, last (RUN-24)."""
     index = session.history()
     best: tuple[int, Call] | None = None
     for call in session.open_delegations:
-        record = index.records.get(index.scope_paths[call.scope])
-        if record is None or record.output is not None:
+        record = scope_record(index, call.scope)
+        newest = index.record(*index.scope_paths[call.scope])
+        if record is None or newest is None or record.output is not None:
             continue
-        if best is None or record.newest > best[0]:
-            best = (record.newest, call)
+        spoke = max(newest.own_message, newest.own[-1] if newest.own else -1)
+        if best is None or spoke > best[0]:
+            best = (spoke, call)
     return best[1] if best is not None else None
+
+
+def _delegator(call: Call, tree: AgentTree) -> str:
+    """The name of the agent that handed the outermost task around a delegating call over."""
+    names = [segment.partition("@")[0] for segment in call.path.split("/")]
+    for above, name in itertools.pairwise(names):
+        agent = tree.find(name)
+        if agent is not None and agent.delegate:
+            return above
+    return names[-1]
 
 
 def _judge(session: Session, message: Content) -> tuple[list[tuple[str, Content]], str | None]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hookwork.errors import ConfigurationError
 from hookwork.node import Standing
 from hookwork.records.event import Event
-from hookwork.records.history import Call, Record
+from hookwork.records.history import Call, HistoryIndex, Record, parents
 
 if TYPE_CHECKING:
     from hookwork.agent import Agent
@@ -70,6 +70,19 @@ class View:
         return self._inv.history().open_below(self.invocation_id, self.path)
 
     @property
+    def open_delegations(self) -> list[Call]:
+        """Calls of the place and everything under it that handed a task over which has no result yet (PND-4)."""
+        index, record = self._inv.history(), self.record
+        return [
+            call
+            for call in (record.waiting.values() if record is not None else ())
+            if not call.responses
+            and (task := scope_record(index, call.scope)) is not None
+            and task.path != call.path
+            and task.output is None
+        ]
+
+    @property
     def newest(self) -> int:
         """Position of the newest event of the subtree, -1 for none."""
         record = self.record
@@ -115,8 +128,25 @@ class View:
 
     def scope_record(self, scope: str) -> Record | None:
         """The record of the delegation that speaks in an isolation scope, whatever invocation wrote it (ACT-26)."""
-        place = self._inv.history().scope_paths.get(scope)
-        return self._inv.history().record(*place) if place is not None else None
+        return scope_record(self._inv.history(), scope)
+
+
+def scope_record(index: HistoryIndex, scope: str) -> Record | None:
+    """The record of the delegation whose scope this is; its newest place when it handed back to itself.
+
+    What it called or handed over to speaks in the same scope, under its path.
+    """
+    place = index.scope_paths.get(scope)
+    if place is None:
+        return None
+    invocation_id, path = place
+    found = index.record(invocation_id, path)
+    for above in parents(path):
+        record = index.record(invocation_id, above)
+        if record is None or not record.own or record.scope != scope:
+            break
+        found = record
+    return found
 
 
 def default_standing(view: View) -> Standing:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from hookwork.activation import Activation
 from hookwork.errors import ToolArgumentError, ToolError
@@ -135,12 +134,6 @@ class FinishTaskTool(Tool):
     def output(self, args: Mapping[str, Any]) -> Any:
         """The task's output from the arguments of a successful call."""
         return args["result"] if self._wrapped else dict(args)
-
-
-def task_segment(agent_name: str, call_id: str, occurrence: int) -> str:
-    """The path segment of a delegation: the call id, with ``~n`` when the id was used before (activations §4)."""
-    encoded = quote(call_id, safe="-_.!*'() $&+,:;=?#[]|<>\"\\^`{}")
-    return f"{agent_name}@{encoded}" + (f"~{occurrence}" if occurrence > 1 else "")
 
 
 def as_user_content(value: Any) -> Content | None:

@@ -17,7 +17,7 @@ from hookwork.records.history import CLOSED_CALLS, Call
 from hookwork.records.metadata import ModelResponse
 from hookwork.tool import SkipSummarizationDisplayer, capability
 from hookwork_llm.agent_calls import TASK_COMPLETED, TaskTool
-from hookwork_llm.delegation import delegate
+from hookwork_llm.delegation import delegate, stored_call
 from hookwork_llm.replies import Reply, accepted
 from hookwork_llm.standing import sort_calls
 from hookwork_llm.structured_output import SetModelResponseTool, object_text
@@ -35,11 +35,15 @@ class Batch:
     A call that has its response already (a refused approval) is answered with it and not run.
     """
 
-    def __init__(self, flow: Flow, calls: Sequence[ToolCall]) -> None:
+    def __init__(self, flow: Flow, calls: Sequence[ToolCall], *, before_tasks: bool = False) -> None:
         self.flow = flow
+        #: a call stays without response, or a person is asked to approve one.
+        self.waits = False
         #: calls that hand a task over: carried out one by one after the others (MODE-11).
         self.tasks = [call.call for call in calls if isinstance(call.tool, TaskTool)]
         self.calls = [call for call in calls if not isinstance(call.tool, TaskTool)] if self.tasks else calls
+        #: behind a task the model goes on with its result, whatever the calls beside it asked for (MODE-9).
+        self.may_end = not self.tasks and not before_tasks
         in_flight = flow.inv.in_flight
         for call in calls:
             if call.tool.is_long_running and call.response is None:
@@ -60,9 +64,9 @@ class Batch:
                 async for child in children:
                     yield child
         if any(call.response is None for call in calls):
-            flow.over = True  # a call stays without response: no model call before it has one (RES-3)
+            self.waits = flow.over = True  # no model call before it has one (RES-3)
         asked = any(call.ctx.actions.requested_tool_confirmations for call in calls)
-        skips = any(call.ctx.actions.skip_summarization for call in calls)
+        skips = self.may_end and any(call.ctx.actions.skip_summarization for call in calls)
         transfer = ""
         groups = _groups(calls)
         for group in groups:
@@ -76,19 +80,19 @@ class Batch:
                     self._answered(group, event)
         request = request_event(flow, [call for call in calls if call.call.id in _requests(call)]) if asked else None
         if request is not None:
-            flow.over = True
+            self.waits = flow.over = True
             yield request
-        elif (final := self._structured_answer()) is not None:
+        elif self.may_end and (final := self._structured_answer()) is not None:
             flow.over = True
             yield final
+        if self.tasks and not self.waits and not flow.over and not flow.ctx.ended:
+            async with aclosing(run_tasks(flow, [stored_call(flow, call) for call in self.tasks])) as events:
+                async for event in events:
+                    yield event
         if transfer:
             flow.transfer_to(transfer)
         elif skips:
             flow.over = True
-        if self.tasks and not flow.over and not flow.ctx.ended:
-            async with aclosing(run_tasks(flow, self.tasks)) as events:
-                async for event in events:
-                    yield event
 
     def _structured_answer(self) -> Event | None:
         """The object that `set_model_response` took, as the agent's final answer (OUT-3)."""
@@ -254,7 +258,7 @@ def _event_of_requests(flow: Flow, parts: Sequence[Part]) -> Event:
     )
 
 
-async def run_tasks(flow: Flow, calls: Sequence[FunctionCall]) -> AsyncGenerator[Event, None]:
+async def run_tasks(flow: Flow, calls: Sequence[Call]) -> AsyncGenerator[Event, None]:
     """Hand tasks over one by one; the first that waits ends the step (MODE-8, MODE-9)."""
     for call in calls:
         async with aclosing(delegate(flow, call)) as events:
@@ -277,6 +281,7 @@ async def resume_batch(flow: Flow) -> AsyncGenerator[Event, None]:
     if asked_again:
         flow.over = True
         yield _event_of_requests(flow, asked_again)
+    waits = bool(asked_again)
     calls: list[ToolCall] = []
     for request, call, decision in pending.answered:
         approved = _tool_call(flow, call, request.position, decision)
@@ -293,13 +298,16 @@ async def resume_batch(flow: Flow) -> AsyncGenerator[Event, None]:
             )
         calls.append(again)
     if calls:
-        async with aclosing(Batch(flow, calls).run()) as events:
+        batch = Batch(flow, calls, before_tasks=bool(pending.tasks))
+        async with aclosing(batch.run()) as events:
             async for event in events:
                 yield event
+        waits = waits or batch.waits
     held = flow.over
-    tasks = [FunctionCall(id=call.id, name=call.name, args=call.args) for call in pending.tasks]
+    # A task that was begun goes on, whatever else waits; a new one is not begun beside a call that waits (RES-3).
+    tasks = [call for call in pending.tasks if not waits or view.scope_record(call.scope) is not None]
     if tasks:
-        flow.over = False  # a delegation that can go on does, whatever else waits (ACT-20)
+        flow.over = False
         async with aclosing(run_tasks(flow, tasks)) as events:
             async for event in events:
                 yield event

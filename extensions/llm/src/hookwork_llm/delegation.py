@@ -11,33 +11,38 @@ from hookwork.errors import ToolArgumentError
 from hookwork.platform import new_uuid, timestamp
 from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part
 from hookwork.records.event import Event
-from hookwork_llm.agent_calls import TaskTool, response_payload, task_segment
+from hookwork.records.history import Call
+from hookwork_llm.agent_calls import TaskTool, response_payload
+from hookwork_llm.task_places import task_segment
 
 if TYPE_CHECKING:
     from hookwork_llm.flow import Flow
 
 
-async def delegate(flow: Flow, call: FunctionCall) -> AsyncGenerator[Event, None]:
+def stored_call(flow: Flow, call: FunctionCall) -> Call:
+    """The index's entry of a task call that this activation just made; siblings may use the same id."""
+    return next(stored for stored in reversed(flow.ctx.view.calls) if stored.id == (call.id or ""))
+
+
+async def delegate(flow: Flow, call: Call) -> AsyncGenerator[Event, None]:
     """Run a task to its end or its next question; then answer the call, or leave the delegation open.
 
     A result that was recorded and not delivered (a crash between the two) is delivered without running anything.
     """
     inv, ctx = flow.inv, flow.ctx
-    tool = flow.table[call.name or ""]
+    tool = flow.table[call.name]
     assert isinstance(tool, TaskTool)
     try:
-        tool.checked(call.args or {})
+        tool.checked(call.args)
     except ToolArgumentError as error:
         yield _response(flow, call, {"error": str(error)}, author=flow.agent.name)
         return
-    stored = inv.history().newest_call(call.id or "")
-    assert stored is not None
-    record = ctx.view.scope_record(stored.scope)
+    record = ctx.view.scope_record(call.scope)
     if record is not None and record.end >= 0 and record.output is not None:
         output = record.output
     else:
-        segment = task_segment(tool.name, stored.id, stored.occurrence)
-        task = Activation(inv, tool.agent, f"{ctx.path}/{segment}", branch=ctx.branch, scope=stored.scope)
+        segment = task_segment(tool.name, call.id, call.occurrence)
+        task = Activation(inv, tool.agent, f"{ctx.path}/{segment}", branch=ctx.branch, scope=call.scope)
         async with aclosing(task) as events:
             async for event in events:
                 yield event
@@ -48,7 +53,7 @@ async def delegate(flow: Flow, call: FunctionCall) -> AsyncGenerator[Event, None
     yield _response(flow, call, response_payload(output), author="user")
 
 
-def _response(flow: Flow, call: FunctionCall, payload: dict[str, Any], *, author: str) -> Event:
+def _response(flow: Flow, call: Call, payload: dict[str, Any], *, author: str) -> Event:
     response = FunctionResponse(id=call.id, name=call.name, response=payload)
     return Event(
         id=new_uuid(),

@@ -10,6 +10,7 @@ from hookwork.node import Standing
 from hookwork.records.event import Event, ToolConfirmation
 from hookwork.records.history import Call, Record
 from hookwork.view import default_standing, segment_name
+from hookwork_llm.task_places import task_segment
 
 if TYPE_CHECKING:
     from hookwork.context import InvocationContext
@@ -17,14 +18,18 @@ if TYPE_CHECKING:
     from hookwork_llm.agent import LlmAgent
 
 
+#: Standings of a place that goes on when it is entered; None: a hand-over was taken and its target not yet entered.
+_GOES_ON = (Standing.PENDING, None)
+
+
 class Pending:
     """The calls of an activation, sorted (ACT-20).
 
     ``answered``: (request, call, decision) in request order. ``unasked``: calls with a placeholder whose request event
     is missing (a crash between the two). ``unrun``: ordinary calls without a response, and what the run was told to run
-    again (ACT-43). ``waiting``: what a person has
-    to answer. ``on_child``: calls without a response because what they started waits, open delegations included.
-    ``tasks``: delegations that can be started, gone on with, or answered.
+    again (ACT-43). ``waiting``: what a person has to answer. ``on_child``: calls without a response because what they
+    started waits, open delegations and tasks behind them included. ``tasks``: delegations that can be started, gone on
+    with, or answered.
     """
 
     __slots__ = ("answered", "on_child", "tasks", "unasked", "unrun", "waiting")
@@ -55,48 +60,85 @@ def sort_calls(view: View, agent: LlmAgent | None = None, ctx: InvocationContext
     """
     pending = Pending()
     name = segment_name(view.path)
-    tasks = {child.name for child in agent.sub_agents if child.delegate} if agent is not None else set()
+    children = agent.sub_agents if agent is not None else ()
+    tasks = {child.name for child in children if child.delegate}
+    called = {child.name for child in children if getattr(child, "effective_mode", "") == "single_turn"}
     calls = [call for call in view.calls if call.author == name]
     requests = [call for call in calls if call.name == REQUEST_CONFIRMATION]
-    if tasks:
-        _sort_tasks(pending, view, name, tasks, ctx)
+    #: model turns of which a call waits without a response: their tasks are not begun (MODE-11, RES-3).
+    held_turns: set[int] = set()
     for call in calls:
         if call.kind != "tool" or call.failed_event or (call.name in tasks and not call.responses):
             continue
         last = call.last_response
+        waits = False
         if last is not None and last.placeholder:
-            _sort_gated(pending, call, _request_for(call, calls, requests))
+            waits = _sort_gated(pending, call, _request_for(call, calls, requests))
         elif not call.responses:
-            _sort_unanswered(pending, call, view)
+            waits = _sort_unanswered(pending, call, view, is_agent=call.name in called)
         elif call.is_open:
             (pending.unrun if call.id in view.rerun else pending.waiting).append(call)
+        if waits:
+            held_turns.add(call.turn)
+    if tasks:
+        _sort_tasks(pending, view, name, tasks, ctx, held_turns)
     order = {id(request): position for position, request in enumerate(requests)}
     pending.answered.sort(key=lambda entry: order[id(entry[0])])
     return pending
 
 
-def _sort_tasks(pending: Pending, view: View, name: str, tasks: set[str], ctx: InvocationContext | None) -> None:
-    """Unanswered task calls of this agent in its scope, whatever invocation made them (ACT-20, ACT-26)."""
+def _sort_tasks(
+    pending: Pending, view: View, name: str, tasks: set[str], ctx: InvocationContext | None, held_turns: set[int]
+) -> None:
+    """Unanswered task calls of this agent in its scope, whatever invocation made them (ACT-20, ACT-26).
+
+    They are carried out in order: one that was not begun stays behind one that waits (MODE-8, MODE-9).
+    """
     record = view.record
     scope = ctx.isolation_scope if ctx is not None else record.scope if record is not None else ""
+    behind = False
     for call in view.unanswered(name):
         if call.name not in tasks or call.failed_event or call.isolation_scope != scope:
             continue
-        task = view.scope_record(call.scope)
-        if task is None or (task.end >= 0 and task.output is not None) or view.at(task).standing() is Standing.PENDING:
+        if (task := view.scope_record(call.scope)) is None:
+            here = call.path == view.path and call.invocation_id == view.invocation_id
+            (pending.on_child if behind or (here and call.turn in held_turns) else pending.tasks).append(call)
+        elif _task_goes_on(view, call, task):
             pending.tasks.append(call)
         else:
             pending.on_child.append(call)
+            behind = True
 
 
-def _sort_unanswered(pending: Pending, call: Call, view: View) -> None:
+def _task_goes_on(view: View, call: Call, task: Record) -> bool:
+    """Whether a task that was begun has a result to deliver, or neither waits nor ended where it spoke last.
+
+    An answer may also be for where it spoke in this invocation, when it went on in another one meanwhile.
+    """
+    if task.end >= 0 and task.output is not None:
+        return True
+    if view.at(task).standing() in _GOES_ON:
+        return True
+    here = view.child(task_segment(call.name, call.id, call.occurrence))
+    return here.record is not None and here.standing() in _GOES_ON
+
+
+def _sort_unanswered(pending: Pending, call: Call, view: View, *, is_agent: bool) -> bool:
+    """Sort a call without a response; whether it waits."""
     started = view.child(f"{call.name}@{call.turn}-{call.number}")
-    if started.record is not None and started.open_calls and not started.news:
+    if started.record is not None and (started.standing() is Standing.WAITING if is_agent else _children_wait(started)):
         pending.on_child.append(call)
-    elif call.long_running and started.record is None and call.id not in view.rerun:
+        return True
+    if call.long_running and started.record is None and call.id not in view.rerun:
         pending.waiting.append(call)
-    else:
-        pending.unrun.append(call)
+        return True
+    pending.unrun.append(call)
+    return False
+
+
+def _children_wait(started: View) -> bool:
+    """Whether something that a tool started waits, and nothing came for it (ACT-13)."""
+    return bool(started.open_calls or started.open_delegations) and not started.news
 
 
 def _request_for(call: Call, calls: Sequence[Call], requests: Sequence[Call]) -> Call | None:
@@ -110,16 +152,17 @@ def _request_for(call: Call, calls: Sequence[Call], requests: Sequence[Call]) ->
     return None
 
 
-def _sort_gated(pending: Pending, call: Call, request: Call | None) -> None:
+def _sort_gated(pending: Pending, call: Call, request: Call | None) -> bool:
     """A call that was answered by a placeholder: asked and answered, asked and waiting, or never asked."""
     if request is None:
         pending.unasked.append(call)
-        return
+        return True
     answer = next((r for r in request.responses if r.author == "user"), None)
     if answer is None:
         pending.waiting.append(request)
-    else:
-        pending.answered.append((request, call, read_confirmation(answer.payload, call_id=request.id)))
+        return True
+    pending.answered.append((request, call, read_confirmation(answer.payload, call_id=request.id)))
+    return False
 
 
 def hand_over_is_due(view: View) -> bool:

@@ -19,7 +19,8 @@ TRANSFER = "transfer_to_agent"
 def transfer_targets(agent: LlmAgent, tree: AgentTree | None) -> tuple[Agent, ...]:
     """Whom an agent may hand over to: its sub-agents, then its parent and its parent's other children (TRF-1).
 
-    Agents that are called (``task``, ``single_turn``) are no targets, and have none but their own sub-agents (TRF-2).
+    Agents that are called (``task``, ``single_turn``) are no targets, and have none but their own sub-agents (TRF-2). A
+    task may be handed back to by its sub-agents: they speak inside it.
     """
     from hookwork_llm.agent import LlmAgent
 
@@ -30,7 +31,11 @@ def transfer_targets(agent: LlmAgent, tree: AgentTree | None) -> tuple[Agent, ..
             targets.append(parent)
         if not agent.disallow_transfer_to_peers:
             targets.extend(peer for peer in parent.sub_agents if peer is not agent)
-    return tuple(target for target in targets if not isinstance(target, LlmAgent) or target.conversational)
+    return tuple(
+        target
+        for target in targets
+        if not isinstance(target, LlmAgent) or target.conversational or (target is parent and target.delegate)
+    )
 
 
 def transfer_instruction(agent: LlmAgent, targets: tuple[Agent, ...], tree: AgentTree | None) -> str:

@@ -327,7 +327,7 @@ class HistoryIndex:
                 record.waiting.pop(id(call), None)
 
     def _take_response(self, position: int, event: Event, response: FunctionResponse, answered: dict[str, int]) -> None:
-        call = self._answered_call(position, response.id or "", event.author, answered)
+        call = self._answered_call(position, response.id or "", event.author, event.path, answered)
         if call is None:
             return
         by_user = event.author == "user"
@@ -359,23 +359,35 @@ class HistoryIndex:
                 other.closed_at = position
                 self._settle(other)
 
-    def _answered_call(self, position: int, call_id: str, author: str, answered: dict[str, int]) -> Call | None:
+    def _answered_call(
+        self, position: int, call_id: str, author: str, path: str, answered: dict[str, int]
+    ) -> Call | None:
         """The newest earlier call of the id; the n-th response of an id in one event meets the n-th such call.
 
-        An agent answers only its own calls: siblings may use one id at the same time.
+        A response under a path answers a call of that place, an agent's one of its own calls: siblings may use one id
+        at the same time.
         """
         calls = self.calls_by_id.get(call_id)
-        if calls and author != "user":
-            calls = [call for call in calls if call.author == author] or calls
         if not calls:
             return None
-        newest = calls[-1]
-        group = [call for call in calls if call.position == newest.position and call.position < position]
-        if not group:
+        newest = None
+        if path:
+            newest = next((call for call in reversed(calls) if call.path == path), None)
+        if newest is None and author != "user":
+            newest = next((call for call in reversed(calls) if call.author == author), None)
+        if newest is None:
+            newest = calls[-1]
+        if newest.position >= position:
             return None
+        group = [newest]
+        for call in reversed(calls):
+            if call.position < newest.position:
+                break
+            if call is not newest and call.position == newest.position:
+                group.append(call)
         n = answered.get(call_id, 0)
         answered[call_id] = n + 1
-        return group[min(n, len(group) - 1)]
+        return group[max(-1 - n, -len(group))]
 
 
 def is_model_turn(event: Event) -> bool:
