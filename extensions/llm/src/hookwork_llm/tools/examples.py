@@ -86,9 +86,8 @@ def examples_text(examples: Iterable[Example], model: str = "") -> str:
 def _block(number: int, example: Example, named_fences: bool) -> str:
     lines = [f"EXAMPLE {number}:"]
     speaker = ""
-    turns = [(example.input, "user"), *((content, "model") for content in example.output)]
-    for content, default in turns:
-        role = content.role or default
+    turns = [(example.input, "user"), *((content, content.role or "model") for content in example.output)]
+    for content, role in turns:
         if role != speaker:
             speaker = role
             lines.append(f"[{role}]")

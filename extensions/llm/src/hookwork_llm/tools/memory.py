@@ -52,7 +52,7 @@ class LoadMemoryTool(Tool):
 
     async def run(self, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
         query = required_text(self.name, args, "query")
-        return {"memories": [dump(entry) for entry in await ctx.search_memory(query)]}
+        return {"memories": [_readable(entry) for entry in await ctx.search_memory(query)]}
 
 
 class PreloadMemoryTool(Tool):
@@ -93,6 +93,14 @@ class PreloadMemoryTool(Tool):
                 entries = []
             texts[query] = memories_text(entries)
         return texts[query]
+
+
+def _readable(entry: MemoryEntry) -> dict[str, Any]:
+    """An entry as JSON, its time in a form that a model can read."""
+    record = dump(entry)
+    if entry.timestamp is not None:
+        record["timestamp"] = rfc3339(entry.timestamp)
+    return record
 
 
 def memories_text(entries: Iterable[MemoryEntry]) -> str:
