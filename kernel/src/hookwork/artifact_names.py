@@ -121,4 +121,8 @@ def _segment_fault(segment: str) -> str | None:
         return "must not contain '/' or '\\'"
     if _CONTROL.search(segment):
         return "must not contain control characters"
+    try:
+        segment.encode()
+    except UnicodeEncodeError:
+        return "holds half of a surrogate pair; remove it"
     return None

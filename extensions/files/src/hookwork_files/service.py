@@ -1,0 +1,222 @@
+"""Artifacts in a folder (services §7.1, §7.4)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hookwork.artifact_contents import guessed_type, part_bytes, stored_metadata, stored_part
+from hookwork.artifact_names import check_file, check_first_version, check_scope, wanted_version
+from hookwork.errors import BackendError, ValidationError
+from hookwork.platform import now
+from hookwork.records.content import Part
+from hookwork.services import ArtifactService, ArtifactVersion
+from hookwork_files.disk import as_backend_errors
+from hookwork_files.document import Document
+from hookwork_files.staging import Staging
+from hookwork_files.store import FileStore
+from hookwork_files.threads import in_thread
+from hookwork_files.tree import Place, Tree
+
+T = TypeVar("T")
+
+#: Bytes of a stream that are read, or gathered before they are written, at once.
+CHUNK = 1 << 20
+
+
+class FileArtifactService(ArtifactService):
+    """Artifacts in a folder that any number of processes share, google-adk's among them.
+
+    Args:
+        root: the folder; made at the first save. A relative one is taken from the current working directory, once.
+        first_version: number of a file's first version; with 0, version 0 is a version and not "the latest". A file
+            that has a version 0 goes on in its own numbering whatever this says.
+        nested_names: allow ``/`` between the segments of a file name.
+        reuse_versions: the number of a deleted newest version is given again; False keeps a mark, so that an older
+            ``artifact_delta`` never points at other content.
+        sync: wait until saves are on the disk; False is faster, and a loss of power may lose the newest ones.
+
+    Raises:
+        ValidationError: an option has no valid value.
+    """
+
+    streaming = True
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        first_version: int = 1,
+        nested_names: bool = False,
+        reuse_versions: bool = True,
+        sync: bool = True,
+    ) -> None:
+        if not os.fspath(root):
+            raise ValidationError("root must name a folder", path="root")
+        self.root = Path(root).expanduser().absolute()
+        self.first_version = check_first_version(first_version)
+        self.nested_names = nested_names
+        self._store = FileStore(
+            Tree(self.root, nested=nested_names, sync=sync),
+            first_version=first_version,
+            reuse_versions=reuse_versions,
+            sync=sync,
+        )
+        self._closed = False
+
+    async def save_artifact(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        filename: str,
+        artifact: Part,
+        custom_metadata: Mapping[str, Any] | None = None,
+        save_id: str | None = None,
+    ) -> int:
+        """See `ArtifactService.save_artifact`. The disk is full: BackendError with the code ``ENOSPC``."""
+        place = self._place(app_name, user_id, session_id, filename, artifact=artifact)
+        part, mime_type = stored_part(artifact)
+        data = part_bytes(part)
+        blob = part.inline_data
+        document = Document(
+            file_name=filename,
+            mime_type=None if blob is None else mime_type,
+            custom_metadata=stored_metadata(custom_metadata, empty=blob is not None and not data)[0],
+            create_time=now(),
+            display_name=None if blob is None else blob.display_name,
+            save_id=save_id,
+        )
+        staging = self._store.staging(place)
+
+        def save() -> int:
+            try:
+                staging.open()
+                staging.write(data)
+                return staging.publish(document, self.first_version)
+            finally:
+                staging.discard()
+
+        return await self._run(save, on_cancel=staging.abandon)
+
+    async def save_artifact_stream(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        filename: str,
+        source: AsyncIterable[bytes],
+        mime_type: str | None = None,
+        display_name: str | None = None,
+        custom_metadata: Mapping[str, Any] | None = None,
+        save_id: str | None = None,
+    ) -> int:
+        """See `ArtifactService.save_artifact_stream`."""
+        place = self._place(app_name, user_id, session_id, filename, source=source)
+        document = Document(
+            file_name=filename,
+            mime_type=guessed_type(filename, mime_type),
+            custom_metadata=stored_metadata(custom_metadata)[0],
+            create_time=now(),
+            display_name=display_name,
+            save_id=save_id,
+        )
+        staging = self._store.staging(place)
+        try:
+            await self._run(staging.open)
+            await self._fill(staging, source)
+            return await self._run(lambda: staging.publish(document, self.first_version), on_cancel=staging.abandon)
+        finally:
+            await in_thread(staging.discard)
+
+    async def _fill(self, staging: Staging, source: AsyncIterable[bytes]) -> None:
+        """Write a source, gathered to chunks: a hop to a thread costs more than writing some bytes."""
+        gathered = bytearray()
+        async for piece in source:
+            gathered += piece
+            if len(gathered) >= CHUNK:
+                await self._run(lambda data=bytes(gathered): staging.write(data))  # type: ignore[misc]
+                gathered.clear()
+        if gathered:
+            await self._run(lambda: staging.write(bytes(gathered)))
+
+    async def load_artifact(
+        self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
+    ) -> Part:
+        """See `ArtifactService.load_artifact`."""
+        place, number = self._place(app_name, user_id, session_id, filename), self._number(version)
+        return await self._run(lambda: self._store.load(place, number))
+
+    async def open_artifact(
+        self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
+    ) -> tuple[ArtifactVersion, AsyncGenerator[bytes, None]]:
+        """See `ArtifactService.open_artifact`."""
+        place, number = self._place(app_name, user_id, session_id, filename), self._number(version)
+        info = await self._run(lambda: self._store.info(place, number))
+        return info, self._stream(place, info)
+
+    async def _stream(self, place: Place, info: ArtifactVersion) -> AsyncGenerator[bytes, None]:
+        file = await self._run(lambda: self._store.open(place, info.version, info))
+        try:
+            while data := await self._run(lambda: file.read(CHUNK)):
+                yield data
+        finally:
+            file.close()
+
+    async def get_artifact_version(
+        self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
+    ) -> ArtifactVersion:
+        """See `ArtifactService.get_artifact_version`."""
+        place, number = self._place(app_name, user_id, session_id, filename), self._number(version)
+        return await self._run(lambda: self._store.info(place, number))
+
+    async def list_artifacts(self, *, app_name: str, user_id: str, session_id: str) -> list[str]:
+        """See `ArtifactService.list_artifacts`."""
+        self._check_open()
+        check_scope(app_name=app_name, user_id=user_id, session_id=session_id)
+        return await self._run(lambda: self._store.names(app_name, user_id, session_id))
+
+    async def list_versions(self, *, app_name: str, user_id: str, session_id: str, filename: str) -> list[int]:
+        """See `ArtifactService.list_versions`."""
+        place = self._place(app_name, user_id, session_id, filename)
+        return await self._run(lambda: self._store.versions(place))
+
+    async def delete_artifact(
+        self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
+    ) -> None:
+        """See `ArtifactService.delete_artifact`."""
+        place, number = self._place(app_name, user_id, session_id, filename), self._number(version)
+        await self._run(lambda: self._store.delete(place, number))
+
+    async def close(self) -> None:
+        """Later calls raise. Nothing is held open, and the files stay."""
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BackendError("the file artifact service is closed; make a new one", code="closed")
+
+    def _place(self, app_name: str, user_id: str, session_id: str, filename: str, **contents: Any) -> Place:
+        self._check_open()
+        check_file(
+            app_name=app_name,
+            user_id=user_id,
+            session_id=session_id,
+            filename=filename,
+            nested=self.nested_names,
+            **contents,
+        )
+        return Place(app_name, user_id, session_id, filename)
+
+    def _number(self, version: int | None) -> int | None:
+        """A legal version number as it is; what 0 means depends on the file (FIL-1)."""
+        wanted_version(version, self.first_version)
+        return version
+
+    async def _run(self, work: Callable[[], T], *, on_cancel: Callable[[], None] | None = None) -> T:
+        with as_backend_errors(self.root):
+            return await in_thread(work, on_cancel=on_cancel)

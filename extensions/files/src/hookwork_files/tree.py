@@ -1,0 +1,140 @@
+"""Where artifacts lie below the root (services FIL-1, FIL-3, FIL-4). Blocking; raises `OSError`."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from hookwork.artifact_names import USER_PREFIX, check_filename
+from hookwork.errors import ValidationError
+from hookwork_files.disk import UNNAMEABLE, make_folders
+from hookwork_files.folder import ArtifactFolder
+from hookwork_files.names import artifact_folders, legacy_folder, owner_folder
+
+
+class Place(NamedTuple):
+    """What names an artifact; all checked."""
+
+    app_name: str
+    user_id: str
+    session_id: str
+    filename: str
+
+    @property
+    def is_users(self) -> bool:
+        """Whether it belongs to the user and not to the session (ART-6)."""
+        return self.filename.startswith(USER_PREFIX)
+
+
+class Tree:
+    """The folders below ``root``, an absolute path."""
+
+    def __init__(self, root: Path, *, nested: bool, sync: bool) -> None:
+        self.root = root
+        self._nested = nested
+        self._sync = sync
+
+    def scope(self, app_name: str, user_id: str, session_id: str | None) -> Path:
+        """The folder above the artifacts of a session, or of a user (``session_id`` None)."""
+        user = self.root / "apps" / owner_folder(app_name) / "users" / owner_folder(user_id)
+        owner = user if session_id is None else user / "sessions" / owner_folder(session_id)
+        return owner / "artifacts"
+
+    def scope_of(self, place: Place) -> Path:
+        """The folder above an artifact's own."""
+        return self.scope(place.app_name, place.user_id, None if place.is_users else place.session_id)
+
+    def check_inside(self, path: Path) -> None:
+        """Raise `ValidationError` when a path leads out of the root once its links are followed."""
+        if not self._is_inside(path):
+            raise ValidationError(
+                f"{os.fspath(path)!r} leads out of the folder of the artifacts, {os.fspath(self.root)!r}, by a link; "
+                "remove the link"
+            )
+
+    def _is_inside(self, path: Path) -> bool:
+        root, real = os.path.realpath(self.root), os.path.realpath(path)
+        return os.path.commonpath([root, real]) == root
+
+    def find(self, place: Place) -> ArtifactFolder | None:
+        """The folder that holds versions of an artifact, whoever wrote them."""
+        scope, name = self.scope_of(place), place.filename.removeprefix(USER_PREFIX)
+        legacy = legacy_folder(name)
+        for candidate in (*artifact_folders(name), *([legacy] if legacy else [])):
+            folder = self._folder(scope / candidate)
+            owner = folder.owner()
+            if owner == "" or (owner is not None and _recorded(owner, users=place.is_users) == place.filename):
+                return folder
+        return None
+
+    def find_or_make(self, place: Place) -> ArtifactFolder:
+        """The folder of an artifact, ready for its next version.
+
+        Raises:
+            ValidationError: it would lie outside of the root.
+            OSError: it cannot be made.
+        """
+        found = self.find(place)
+        if found is not None:
+            make_folders(found.versions, sync=self._sync)
+            return found
+        scope = self.scope_of(place)
+        refusal: OSError | None = None
+        for candidate in artifact_folders(place.filename.removeprefix(USER_PREFIX)):
+            folder = self._folder(scope / candidate)
+            try:
+                if folder.owner() is None:
+                    make_folders(folder.versions, sync=self._sync)
+                    return folder
+            except OSError as error:
+                if error.errno not in UNNAMEABLE:
+                    raise
+                refusal = error  # the next candidate is plainer
+        raise refusal or FileExistsError(errno.EEXIST, "every folder for this artifact is taken by another", str(scope))
+
+    def _folder(self, path: Path) -> ArtifactFolder:
+        folder = ArtifactFolder(path)
+        self.check_inside(folder.versions)
+        return folder
+
+    def artifacts(self, app_name: str, user_id: str, session_id: str | None) -> Iterator[tuple[str, ArtifactFolder]]:
+        """Names and folders of the artifacts of a session, or of a user; what no call could name is left out."""
+        scope = self.scope(app_name, user_id, session_id)
+        self.check_inside(scope)
+        for path in self._walk(scope):
+            folder = ArtifactFolder(path)
+            owner = folder.owner()
+            if owner is None:
+                continue
+            users = session_id is None
+            name = _recorded(owner or path.relative_to(scope).as_posix(), users=users)
+            try:
+                check_filename(name, nested=self._nested)
+            except ValidationError:
+                continue  # another kit takes more names than we do
+            if name.startswith(USER_PREFIX) == users:
+                yield name, folder
+
+    def _walk(self, above: Path, *, top: bool = True) -> Iterator[Path]:
+        """Folders with versions; below them too when names may be nested."""
+        try:
+            entries = list(os.scandir(above))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for entry in entries:
+            path = above / entry.name
+            # At the top, "versions" is an artifact of google-adk's; below, the folder of the versions.
+            if not entry.is_dir() or (entry.name == "versions" and not top) or not self._is_inside(path):
+                continue
+            if (path / "versions").is_dir():
+                yield path
+            if self._nested:
+                yield from self._walk(path, top=False)
+
+
+def _recorded(name: str, *, users: bool) -> str:
+    """A recorded name with its prefix: google-adk writes some user files without one."""
+    return f"{USER_PREFIX}{name}" if users and not name.startswith(USER_PREFIX) else name
