@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hookwork import Agent, Runner
 from hookwork.errors import ConfigurationError
 from hookwork.settings import KEYS, LIST_KEYS, NO_SETTINGS, TEXT_KEYS, Settings, use_no_settings
 
@@ -200,6 +201,18 @@ def test_nothing_is_cached(tmp_path: Path) -> None:
     assert load(tmp_path).model == "one"
     path.write_text('model = "two"\n')
     assert load(tmp_path).model == "two"
+
+
+def test_a_runner_refuses_a_table_that_belongs_to_nothing_installed() -> None:
+    async def body(ctx: Any) -> Any:
+        return
+        yield
+
+    agent = Agent(name="quiet", body=body)
+    settings = Settings(tables={"offlin": {}}, source="hookwork.toml")
+    with pytest.raises(ConfigurationError, match=r"hookwork.toml: table 'offlin' .*did you mean 'offline'"):
+        Runner(agent, sessions="memory:", settings=settings)
+    assert Runner(agent, sessions="memory:", settings=Settings(tables={"offline": {}})).plugins == ()
 
 
 def test_check_tables_names_the_nearest_known_name() -> None:

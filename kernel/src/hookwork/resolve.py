@@ -58,6 +58,14 @@ def _registry(settings: Settings) -> ExtensionRegistry:
     return registry.without(settings.disabled) if settings.disabled else registry
 
 
+def check_tables(settings: Settings) -> None:
+    """Refuse a table of the settings that belongs to nothing installed: ``[polcy]`` would leave ``policy`` without its
+    rules and say nothing. Raises ConfigurationError."""
+    if settings.tables:
+        registry = extensions()
+        settings.check_tables([*registry.names, *registry.plugins])
+
+
 # --- models ----------------------------------------------------------------------------------------------------------
 
 

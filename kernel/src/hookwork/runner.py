@@ -101,23 +101,10 @@ class Runner:
         chosen_config = config if config is not None or app is None else app.config
         self.config = RunConfig() if chosen_config is None else check_config(chosen_config)
         self.tree = AgentTree(root)
-        chosen = plugins if plugins is not None else (app.plugins if app is not None and app.plugins else None)
-        if isinstance(chosen, str) or not isinstance(chosen, Iterable | None):
-            raise PluginError(f"plugins is a list of plugin objects and names, not {chosen!r}; write plugins=[…]")
-        self.plugins = tuple(
-            resolve.resolve_plugins(self.settings.plugins if chosen is None else list(chosen), self.settings)
-        )
+        resolve.check_tables(self.settings)
+        self.plugins = tuple(resolve.resolve_plugins(_chosen_plugins(plugins, app, self.settings), self.settings))
         self.hooks = Hooks(self.plugins)
-        self._services: dict[str, tuple[Any, bool]] = {}
-        for kind, given, of_app in (
-            ("sessions", sessions, app.sessions if app else None),
-            ("artifacts", artifacts, app.artifacts if app else None),
-            ("memory", memory, app.memory if app else None),
-        ):
-            wanted = given if given is not None else of_app if of_app is not None else getattr(self.settings, kind)
-            if wanted is None and kind != "sessions":
-                continue
-            self._services[kind] = getattr(resolve, f"resolve_{_SERVICE_KINDS[kind]}")(wanted, self.settings)
+        self._services = self._resolved_services(app, sessions=sessions, artifacts=artifacts, memory=memory)
         self.setup = Setup(
             tree=self.tree,
             resolve=lambda name: resolve.resolve_model(name, self.settings),
@@ -164,6 +151,20 @@ class Runner:
 
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix=f"hookwork-{self.app_name}")
         return self._pool
+
+    def _resolved_services(self, app: App | None, **given: Any) -> dict[str, tuple[Any, bool]]:
+        """Kind → (service, whether this runner built it), from argument, App or settings."""
+        from hookwork import resolve
+
+        services: dict[str, tuple[Any, bool]] = {}
+        for kind, wanted in given.items():
+            if wanted is None and app is not None:
+                wanted = getattr(app, kind)
+            if wanted is None:
+                wanted = getattr(self.settings, kind)
+            if wanted is not None or kind == "sessions":
+                services[kind] = getattr(resolve, f"resolve_{_SERVICE_KINDS[kind]}")(wanted, self.settings)
+        return services
 
     # --- running ------------------------------------------------------------------------------------------------------
 
@@ -372,6 +373,13 @@ class Runner:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
         closing.raise_failures(self.app_name)
+
+
+def _chosen_plugins(given: Any, app: App | None, settings: Settings) -> list[Any]:
+    chosen = given if given is not None else app.plugins if app is not None and app.plugins else settings.plugins
+    if isinstance(chosen, str) or not isinstance(chosen, Iterable):
+        raise PluginError(f"plugins is a list of plugin objects and names, not {chosen!r}; write plugins=[…]")
+    return list(chosen)
 
 
 def _bound(compaction: Any, setup: Setup, settings: Settings) -> Any:
