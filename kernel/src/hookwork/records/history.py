@@ -265,6 +265,9 @@ class HistoryIndex:
             other.end, other.output = position, output
 
     def _take_message(self, position: int, event: Event, path: str) -> None:
+        """Words for a place; answers and the results of tasks are news by the calls they answer (ACT-25)."""
+        if event.function_responses:
+            return
         places: list[tuple[str, str]] = []
         if path:
             places.append((event.invocation_id, path))

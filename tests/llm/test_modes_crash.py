@@ -1,0 +1,254 @@
+"""Delegations and single-turn calls in odd company: repeated ids, messages in between, crashes (core §2.2, ACT-26)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.acceptance.agent_lab import Scene, World, play, play_crashed
+
+from hookwork import ToolContext
+from hookwork_inmemory import InMemorySessionService
+from hookwork_llm import tool
+from hookwork_llm.task_places import task_segment
+from hookwork_testkit import call
+from hookwork_workflow import ParallelAgent, SequentialAgent
+
+YES = {"confirmed": True}
+
+
+class Memory:
+    """Sessions in the process, as the lab wants them."""
+
+    def __init__(self) -> None:
+        self.sessions = InMemorySessionService()
+
+
+def finish(result: str, id: str = "f1") -> Any:
+    return call("finish_task", id=id, result=result)
+
+
+async def everywhere(scene: Scene) -> None:
+    """Play a scene as it is, streamed, and with a crash behind every event."""
+    await play(scene, Memory())
+    await play(scene, Memory(), streaming=True)
+    for crash_after in range(1, len(scene.lines) + 1):
+        await play_crashed(scene, Memory(), crash_after, by_id=True)
+
+
+async def test_act_26_a_message_between_an_approval_and_its_answer_loses_neither() -> None:
+    def build(world: World) -> Any:
+        pay = world.tool("pay", require_confirmation=True)
+
+        def after(request: Any) -> Any:
+            answers = [part.function_response for content in request.contents for part in content.parts]
+            pending = any(a and a.response.get("status") == "pending" for a in answers)
+            return "noted" if pending else finish("ok")
+
+        book = world.llm("book", call("pay", id="p1"), after, after, mode="task", tools=[pay])
+        return world.llm("coord", call("book", id="c1", request="x"), "all booked", sub_agents=[book])
+
+    first = [
+        "U 'go'",
+        "coord@1 call book#c1",
+        "coord@1/book@c1 call pay#p1 [c1]",
+        "coord@1/book@c1 response pay#p1 [c1]",
+        "coord@1/book@c1 call approve#r1 [c1]",
+    ]
+    second = ["U 'wait' [c1]", "coord@1/book@c1 'noted' [c1]"]
+    third = [
+        "U response approve#r1 [c1]",
+        "coord@1/book@c1 response pay#p1 [c1]",
+        "coord@1/book@c1 call finish_task#f1 [c1]",
+        "coord@1/book@c1 response finish_task#f1 =ok ✓ [c1]",
+        "coord@1 response book#c1",
+        "coord@1 'all booked' ✓",
+    ]
+    turns: Any = [("go", first, "paused r1,+c1"), ("wait", second, "completed +c1"), ({"r1": YES}, third, "completed")]
+    await everywhere(Scene(build=build, turns=turns, ran=["pay"]))
+
+
+async def test_act_26_what_a_task_called_speaks_in_its_scope_and_is_not_its_result() -> None:
+    def build(world: World) -> Any:
+        helper = world.llm("helper", "42", mode="single_turn")
+        book = world.llm(
+            "book", call("helper", id="h1", request="?"), "so?", finish("mon"), mode="task", sub_agents=[helper]
+        )
+        return world.llm("coord", call("book", id="c1", request="x"), "all booked", sub_agents=[book])
+
+    at = "coord@1/book@c1"
+    first = [
+        "U 'go'",
+        "coord@1 call book#c1",
+        f"{at} call helper#h1 [c1]",
+        f"{at}/helper@1-1 {{helper@1-1}} '42' ✓ [c1]",
+        f"{at} response helper#h1 [c1]",
+        f"{at} 'so?' [c1]",
+    ]
+    second = [
+        "U 'yes' [c1]",
+        f"{at} call finish_task#f1 [c1]",
+        f"{at} response finish_task#f1 =mon ✓ [c1]",
+        "coord@1 response book#c1",
+        "coord@1 'all booked' ✓",
+    ]
+    await everywhere(Scene(build=build, turns=[("go", first, "completed +c1"), ("yes", second, "completed")]))
+
+
+async def test_pnd_3_two_coordinators_use_one_call_id_at_the_same_time() -> None:
+    def build(world: World) -> Any:
+        def coordinator(name: str) -> Any:
+            task = world.llm(f"task_{name}", f"{name}?", finish(name), mode="task")
+            return world.llm(name, call(f"task_{name}", id="call_0", request="x"), f"{name} done", sub_agents=[task])
+
+        par = ParallelAgent(name="par", sub_agents=[coordinator("a"), coordinator("b")])
+        return SequentialAgent(name="seq", sub_agents=[par, world.llm("z", "bye")])
+
+    a, b = "seq@1/par@1/a@1", "seq@1/par@1/b@1"
+    second_scope = "call_0~2"
+    first = [
+        "U 'go'",
+        f"{a} {{par.a}} call task_a#call_0",
+        f"{b} {{par.b}} call task_b#call_0",
+        f"{a}/task_a@call_0 {{par.a}} 'a?' [call_0]",
+        f"{b}/task_b@{second_scope} {{par.b}} 'b?' [{second_scope}]",
+    ]
+    second = [
+        f"U 'for b' [{second_scope}]",
+        f"{b}/task_b@{second_scope} {{par.b}} call finish_task#f1 [{second_scope}]",
+        f"{b}/task_b@{second_scope} {{par.b}} response finish_task#f1 =b ✓ [{second_scope}]",
+        f"{b} {{par.b}} response task_b#call_0",
+        f"{b} {{par.b}} 'b done' ✓",
+    ]
+    third = [
+        "U 'for a' [call_0]",
+        f"{a}/task_a@call_0 {{par.a}} call finish_task#f1 [call_0]",
+        f"{a}/task_a@call_0 {{par.a}} response finish_task#f1 =a ✓ [call_0]",
+        f"{a} {{par.a}} response task_a#call_0",
+        f"{a} {{par.a}} 'a done' ✓",
+        "seq@1/z@1 'bye' ✓",
+    ]
+    turns: Any = [
+        ("go", first, "paused +call_0,+call_0"),
+        ("for b", second, "paused +call_0"),
+        ("for a", third, "completed"),
+    ]
+    scene = Scene(build=build, turns=turns, order_is_free=True)
+    await play(scene, Memory())
+
+
+async def test_two_open_tasks_are_answered_alternately() -> None:
+    """Each coordinator of a parallel agent has an open task; approvals of both are answered in turns."""
+
+    def build(world: World) -> Any:
+        def coordinator(name: str) -> Any:
+            tools = [world.tool(f"{name}{n}", require_confirmation=True) for n in (1, 2)]
+            steps = [call(f"{name}1", id=f"{name}1"), call(f"{name}2", id=f"{name}2"), finish(name, f"f{name}")]
+            task = world.llm(f"task_{name}", *steps, mode="task", tools=tools)
+            return world.llm(name, call(f"task_{name}", id=f"c{name}", request="x"), "done", sub_agents=[task])
+
+        return ParallelAgent(name="par", sub_agents=[coordinator("a"), coordinator("b")])
+
+    def at(name: str) -> str:
+        return f"par@1/{name}@1/task_{name}@c{name} {{par.{name}}}"
+
+    def asked(name: str, n: int, request: int) -> list[str]:
+        call_id, end = f"{name}{n}#{name}{n}", f"[c{name}]"
+        return [
+            f"{at(name)} call {call_id} {end}",
+            f"{at(name)} response {call_id} {end}",
+            f"{at(name)} call approve#r{request} {end}",
+        ]
+
+    def told(name: str, n: int, request: int) -> list[str]:
+        return [f"U response approve#r{request} [c{name}]", f"{at(name)} response {name}{n}#{name}{n} [c{name}]"]
+
+    def ended(name: str) -> list[str]:
+        return [
+            f"{at(name)} call finish_task#f{name} [c{name}]",
+            f"{at(name)} response finish_task#f{name} ={name} ✓ [c{name}]",
+            f"par@1/{name}@1 {{par.{name}}} response task_{name}#c{name}",
+            f"par@1/{name}@1 {{par.{name}}} 'done' ✓",
+        ]
+
+    start = ["U 'go'", *(f"par@1/{n}@1 {{par.{n}}} call task_{n}#c{n}" for n in "ab")]
+    turns: Any = [
+        ("go", [*start, *asked("a", 1, 1), *asked("b", 1, 2)], "paused r1,r2,+ca,+cb"),
+        ({"r2": YES}, [*told("b", 1, 2), *asked("b", 2, 3)], "paused r1,r3,+ca,+cb"),
+        ({"r1": YES}, [*told("a", 1, 1), *asked("a", 2, 4)], "paused r3,r4,+ca,+cb"),
+        ({"r3": YES}, [*told("b", 2, 3), *ended("b")], "paused r4,+ca"),
+        ({"r4": YES}, [*told("a", 2, 4), *ended("a")], "completed"),
+    ]
+    await everywhere(Scene(build=build, turns=turns, ran=["a1", "a2", "b1", "b2"], order_is_free=True))
+
+
+@pytest.mark.parametrize("beside", ["skip", "transfer"])
+async def test_mode_11_a_task_is_carried_out_whatever_its_siblings_decide(beside: str) -> None:
+    def build(world: World) -> Any:
+        @tool(inline=True)
+        def skip(ctx: ToolContext) -> str:
+            """Ends the loop."""
+            ctx.actions.skip_summarization = True
+            return "ok"
+
+        other = world.llm("other", "other here")
+        task = world.llm("book", "so?", finish("mon"), mode="task")
+        sibling = call("skip", id="s1") if beside == "skip" else call("transfer_to_agent", id="s1", agent_name="other")
+        turn = [sibling, call("book", id="c1", request="x")]
+        coord = world.llm("coord", turn, "all booked", sub_agents=[task, other], tools=[skip])
+        return SequentialAgent(name="seq", sub_agents=[coord, world.llm("z", "bye")])
+
+    name = "skip" if beside == "skip" else "transfer_to_agent"
+    handed = "" if beside == "skip" else " →other"
+    after = "seq@1/coord@1 'all booked' ✓" if beside == "skip" else "seq@1/coord@1/other@1 'other here' ✓"
+    first = [
+        "U 'go'",
+        f"seq@1/coord@1 call {name}#s1 call book#c1",
+        f"seq@1/coord@1 response {name}#s1{handed}",
+        "seq@1/coord@1/book@c1 'so?' [c1]",
+    ]
+    second = [
+        "U 'yes' [c1]",
+        "seq@1/coord@1/book@c1 call finish_task#f1 [c1]",
+        "seq@1/coord@1/book@c1 response finish_task#f1 =mon ✓ [c1]",
+        "seq@1/coord@1 response book#c1",
+        after,
+        "seq@1/z@1 'bye' ✓",
+    ]
+    await everywhere(Scene(build=build, turns=[("go", first, "paused +c1"), ("yes", second, "completed")]))
+
+
+async def test_act_18_an_answer_inside_a_task_does_not_forget_its_hand_over() -> None:
+    def build(world: World) -> Any:
+        desk = world.llm("desk", call("transfer_to_agent", id="t2", agent_name="book"))
+        turn = [call("go", id="g1"), call("transfer_to_agent", id="t1", agent_name="desk")]
+        go = world.tool("go", require_confirmation=True)
+        book = world.llm("book", turn, finish("mon"), mode="task", sub_agents=[desk], tools=[go])
+        return world.llm("coord", call("book", id="c1", request="x"), "all booked", sub_agents=[book])
+
+    at = "coord@1/book@c1"
+    first = [
+        "U 'go'",
+        "coord@1 call book#c1",
+        f"{at} call go#g1 call transfer_to_agent#t1 [c1]",
+        f"{at} response go#g1 response transfer_to_agent#t1 →desk [c1]",
+        f"{at} call approve#r1 [c1]",
+    ]
+    second = [
+        "U response approve#r1 [c1]",
+        f"{at} response go#g1 [c1]",
+        f"{at}/desk@1 call transfer_to_agent#t2 [c1]",
+        f"{at}/desk@1 response transfer_to_agent#t2 →book [c1]",
+        "coord@1/book@t2 call finish_task#f1 [c1]",
+        "coord@1/book@t2 response finish_task#f1 =mon ✓ [c1]",
+        "coord@1 response book#c1",
+        "coord@1 'all booked' ✓",
+    ]
+    turns: Any = [("go", first, "paused r1,+c1"), ({"r1": YES}, second, "completed")]
+    await everywhere(Scene(build=build, turns=turns, ran=["go"]))
+
+
+def test_activations_4_ids_of_calls_cannot_look_like_places() -> None:
+    assert task_segment("book", "c1", 2) == "book@c1~2"
+    assert task_segment("book", "c1~2", 1) == "book@c1%7E2"
+    assert task_segment("book", "a/b@c%", 1) == "book@a%2Fb%40c%25"
