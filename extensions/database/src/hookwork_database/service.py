@@ -36,19 +36,23 @@ class DatabaseSessionService(SessionService):
     """Sessions in SQLite, PostgreSQL, MySQL or MariaDB.
 
     Args:
-        store: the database; see `hookwork_database.session_service` for the ways to name one.
+        database: a URL (``sqlite:///sessions.db``, ``postgresql://user:password@host/database``), a SQLAlchemy engine,
+            which is used as it is and not closed, or a `Store`.
+        create_schema: whether absent tables are created at first use; None: on SQLite only, unless the URL says so.
         foreign_appends: ``absorb`` takes in events that others stored meanwhile, as long as they touch no state key
             that this handle wrote or is about to write; ``refuse`` makes every such event stale (services SES-18).
         cache_sessions: of how many recently used sessions the logs are kept; 0 keeps none (services LOG-7).
 
     Raises:
         ValidationError: an option has no valid value.
+        ConfigurationError: the URL or the engine cannot be used.
     """
 
     def __init__(
         self,
-        store: Store,
+        database: str | Store | Any,
         *,
+        create_schema: bool | None = None,
         foreign_appends: Literal["absorb", "refuse"] = "absorb",
         cache_sessions: int = 256,
     ) -> None:
@@ -57,7 +61,7 @@ class DatabaseSessionService(SessionService):
         if type(cache_sessions) is not int or cache_sessions < 0:
             raise ValidationError(f"cache_sessions must be a whole number from 0, not {cache_sessions!r}")
         self.foreign_appends = foreign_appends
-        self._store = store
+        store = self._store = database if isinstance(database, Store) else _store(database, create_schema)
         self._cache = LoadedCache(cache_sessions)
         self._appends = Appends(self, store, self._cache, refuse=foreign_appends == "refuse")
         self._layout: Layout | None = None
@@ -310,6 +314,17 @@ class DatabaseSessionService(SessionService):
         await self._appends.finish()
         await self._store.close()
         self._cache.clear()
+
+
+def _store(database: Any, create_schema: bool | None) -> Store:
+    if isinstance(database, str):
+        from hookwork_database.opening import store_of
+
+        return store_of(database, create_schema=create_schema)
+    from hookwork_database.engines import store_of_engine
+
+    on_sqlite = getattr(getattr(database, "dialect", None), "name", "") == "sqlite"
+    return store_of_engine(database, create_schema=on_sqlite if create_schema is None else create_schema)
 
 
 class ListedSession:

@@ -77,8 +77,8 @@ class SqliteMemoryService(MemoryService):
         self.max_results = max_results
         self._ranker = ranker
         self._where = connector.where
-        self._writer = Worker(connector.connect, connector.where, writes=True)
-        self._reader = self._writer if connector.in_memory else Worker(connector.connect, connector.where, writes=False)
+        self._writer = Worker(connector, connector.where, writes=True)
+        self._reader = self._writer if connector.in_memory else Worker(connector, connector.where, writes=False)
         self._prepared = False
         self._closed = False
 

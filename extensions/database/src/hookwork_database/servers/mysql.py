@@ -14,7 +14,7 @@ from hookwork_database.layouts.adk import DocumentLayout
 from hookwork_database.layouts.base import Layout
 from hookwork_database.moments import micros_of, naive_of
 from hookwork_database.reading import Known, Snapshot, Want
-from hookwork_database.servers.pool import Pool
+from hookwork_database.servers.pool import Connections, Pool
 from hookwork_database.servers.snapshots import can_be_one_statement, known_place, snapshot_of
 from hookwork_database.servers.store import ServerStore
 from hookwork_database.writing import Appended, AppendRequest, Outcome, append_fully
@@ -139,6 +139,7 @@ class MySqlStore(ServerStore):
         pool_size: most connections. pool_timeout: seconds to wait for one. connect_timeout: seconds to open one.
         statement_timeout: milliseconds a statement may take; 0 is no limit.
         create: whether absent tables are created at first use.
+        connections: where connections come from in place of a pool of the store's own; then ``where`` names them.
         compound: False appends as on MySQL, in several round trips, on MariaDB too.
     """
 
@@ -153,8 +154,10 @@ class MySqlStore(ServerStore):
         statement_timeout: int = 0,
         create: bool = False,
         compound: bool = True,
+        connections: Connections | None = None,
+        where: str = "",
     ) -> None:
-        where = f"MariaDB/MySQL {redact_url(f'mysql:{body}')!r}"
+        where = where or f"MariaDB/MySQL {redact_url(f'mysql:{body}')!r}"
         parts = urlsplit(f"mysql:{body}")
         self._arguments: dict[str, Any] = {
             "host": parts.hostname or "127.0.0.1",
@@ -171,7 +174,7 @@ class MySqlStore(ServerStore):
         self._compound = compound
         self._is_mariadb = False
         pool = Pool(self._connect, _disconnect, _abandon, _is_sound, where, size=pool_size, timeout=pool_timeout)
-        super().__init__(pool, where, create=create)
+        super().__init__(connections or pool, where, create=create)
         self._blocks: dict[tuple[bool, bool, bool], str] = {}
 
     async def _connect(self) -> Any:
@@ -182,7 +185,7 @@ class MySqlStore(ServerStore):
                 "sessions in MariaDB and MySQL need asyncmy; install it with: pip install 'hookwork-database[mysql]'"
             ) from error
         connection = await asyncmy.connect(**self._arguments)
-        self._is_mariadb = "mariadb" in str(connection.get_server_info()).lower()
+        self._look_at(connection)
         settings = ["SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"]
         if self._statement_timeout:
             seconds = self._statement_timeout / 1000
@@ -194,6 +197,9 @@ class MySqlStore(ServerStore):
         for setting in settings:
             await self._fetch(connection, f"SET {setting}", ())
         return connection
+
+    def _look_at(self, connection: Any) -> None:
+        self._is_mariadb = "mariadb" in str(connection.get_server_info()).lower()
 
     # --- the driver ---------------------------------------------------------------------------------------------------
 
@@ -226,6 +232,7 @@ class MySqlStore(ServerStore):
         return None
 
     async def _found_layout(self, connection: Any) -> Layout | None:
+        self._look_at(connection)
         columns = await self._fetch(
             connection,
             "SELECT table_name, column_name, column_type, collation_name FROM information_schema.columns "
@@ -282,6 +289,7 @@ class MySqlStore(ServerStore):
     async def _create_tables(self, connection: Any) -> None:
         from hookwork_database.tables import statements_for
 
+        self._look_at(connection)
         dialect = "mariadb" if self._is_mariadb else "mysql"
         # Statements that define tables commit by themselves; of two starters one waits for the other's name (DB-10).
         await self._fetch(connection, "SELECT GET_LOCK(CONCAT(DATABASE(), '.hookwork'), 30)", ())

@@ -15,7 +15,7 @@ from hookwork_database.layouts.adk import DocumentLayout
 from hookwork_database.layouts.base import Layout
 from hookwork_database.moments import micros_of, naive_of
 from hookwork_database.reading import Known, Snapshot, Want
-from hookwork_database.servers.pool import Pool
+from hookwork_database.servers.pool import Connections, Pool
 from hookwork_database.servers.snapshots import can_be_one_statement, known_place, snapshot_of
 from hookwork_database.servers.store import ServerStore
 from hookwork_database.writing import Appended, AppendRequest, Outcome, append_fully
@@ -153,6 +153,7 @@ class PostgresStore(ServerStore):
         pool_size: most connections. pool_timeout: seconds to wait for one. connect_timeout: seconds to open one.
         statement_timeout: milliseconds a statement may take; 0 is no limit.
         create: whether absent tables are created at first use.
+        connections: where connections come from in place of a pool of the store's own; then ``where`` names them.
     """
 
     def __init__(
@@ -165,15 +166,17 @@ class PostgresStore(ServerStore):
         connect_timeout: int = 10,
         statement_timeout: int = 0,
         create: bool = False,
+        connections: Connections | None = None,
+        where: str = "",
     ) -> None:
-        where = f"PostgreSQL {redact_url(f'postgresql:{body}')!r}"
+        where = where or f"PostgreSQL {redact_url(f'postgresql:{body}')!r}"
         options = list(driver_options or ())
         if statement_timeout:
             options.append(("statement_timeout", str(statement_timeout)))
         self._dsn = f"postgresql:{body}" + (f"?{urlencode(options)}" if options else "")
         self._connect_timeout = connect_timeout
         pool = Pool(self._connect, _disconnect, _abandon, _is_sound, where, size=pool_size, timeout=pool_timeout)
-        super().__init__(pool, where, create=create)
+        super().__init__(connections or pool, where, create=create)
         self._appends: dict[tuple[bool, bool, bool], str] = {}
 
     async def _connect(self) -> Any:

@@ -68,6 +68,10 @@ class Connector:
         db.execute("PRAGMA foreign_keys=ON")
         return db
 
+    def disconnect(self, db: sqlite3.Connection) -> None:
+        """End a connection; the last one of a file moves the write-ahead log into it."""
+        db.close()
+
     def _opened(self) -> sqlite3.Connection:
         if not self._read_only:
             return sqlite3.connect(self.path, check_same_thread=False)

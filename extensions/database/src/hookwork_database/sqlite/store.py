@@ -49,8 +49,8 @@ class SqliteStore(Store):
         self._pickles = pickles
         self._in_memory = connector.in_memory
         where = connector.where
-        self._writer = Worker(connector.connect, where, writes=True)
-        self._reader = self._writer if connector.in_memory else Worker(connector.connect, where, writes=False)
+        self._writer = Worker(connector, where, writes=True)
+        self._reader = self._writer if connector.in_memory else Worker(connector, where, writes=False)
         # In memory both kinds of jobs share one connection, hence the writer's transactions.
         self._own_snapshot = not connector.in_memory
         self._where = where

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from hookwork.errors import BackendError
+from hookwork_database.sqlite.connecting import Connector
 from hookwork_database.sqlite.faults import backend_error
 
 T = TypeVar("T")
@@ -63,13 +64,14 @@ class Worker:
     """See the module.
 
     Args:
-        connect: makes the connection, in the thread, before the first job; when it fails, the next job tries again.
+        connector: makes the connection, in the thread, before the first job (when that fails, the next job tries
+            again), and ends it.
         where: names the database in errors.
         writes: jobs run inside a transaction, several at a time.
     """
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], where: str, *, writes: bool) -> None:
-        self._connect = connect
+    def __init__(self, connector: Connector, where: str, *, writes: bool) -> None:
+        self._connector = connector
         self._where = where
         self._writes = writes
         self._jobs: queue.SimpleQueue[_Job | _End] = queue.SimpleQueue()
@@ -82,7 +84,7 @@ class Worker:
             raise BackendError(f"{self._where}: the service is closed; make a new one", code="closed")
         if self._thread is None:
             # A daemon: a service that nobody closed must not keep the process alive, and all it reported is committed.
-            arguments = (self._jobs, self._connect, self._where, self._writes)
+            arguments = (self._jobs, self._connector, self._where, self._writes)
             self._thread = threading.Thread(target=_work, args=arguments, name="hookwork-sqlite", daemon=True)
             self._thread.start()
         self._jobs.put(_Job(run, asyncio.get_running_loop(), finish))
@@ -119,9 +121,7 @@ class Worker:
         self._jobs.put(_End())
 
 
-def _work(
-    jobs: queue.SimpleQueue[_Job | _End], connect: Callable[[], sqlite3.Connection], where: str, writes: bool
-) -> None:
+def _work(jobs: queue.SimpleQueue[_Job | _End], connector: Connector, where: str, writes: bool) -> None:
     """The thread's body. It must not know its `Worker`, or a forgotten one would never be collected."""
     db: sqlite3.Connection | None = None
     while True:
@@ -133,7 +133,7 @@ def _work(
         last = _take_more(jobs, batch) if writes else None
         try:
             if db is None:
-                db = connect()
+                db = connector.connect()
             _carry_out(db, batch, writes)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the callers get it and the thread lives on
             for failed in batch:
@@ -144,7 +144,7 @@ def _work(
             end = last
             break
     if db is not None:
-        db.close()
+        connector.disconnect(db)
     end.tell()
 
 
