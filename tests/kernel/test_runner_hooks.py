@@ -109,6 +109,62 @@ class Log(Plugin):
         self._note(f"after_run {outcome.kind}")
 
 
+@pytest.mark.parametrize(
+    ("decides", "source"),
+    [(None, "default"), ("agent", "agent"), ("before_agent", "decider"), ("after_agent", "decider")],
+)
+async def test_ard_11_the_outcome_of_an_agent_call_names_who_decided(decides: str | None, source: str) -> None:
+    sources: list[str] = []
+
+    class Look(Plugin):
+        @asynccontextmanager
+        async def around_agent(self, ctx: CallbackContext, agent: Agent, stage: Stage) -> AsyncIterator[None]:
+            yield
+            assert stage.outcome is not None
+            sources.append(stage.outcome.source)
+
+    async def decide(self: Any, ctx: CallbackContext) -> Content:
+        return text_content("decided")
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        yield said("x")
+
+    methods = {decides: decide} if decides not in (None, "agent") else {}
+    decider = type("Decider", (Plugin,), {"name": "decider", **methods})()
+    callbacks: Any = {"after_agent": [lambda ctx: text_content("own")]} if decides == "agent" else {}
+    agent = Agent(name="root", body=body, before_agent=[lambda ctx: None], **callbacks)
+    await run_of(runner_of(agent, Look(), decider))
+    assert sources == [source]
+
+
+async def test_ard_14_after_an_early_close_the_outcome_holds_the_error_that_the_managers_saw() -> None:
+    seen: list[BaseException | None] = []
+
+    class Look(Plugin):
+        @asynccontextmanager
+        async def around_run(self, ctx: InvocationContext, stage: Stage) -> AsyncIterator[None]:
+            try:
+                yield
+            except BaseException as error:
+                seen.append(error)
+                raise
+            finally:
+                assert stage.outcome is not None
+                seen.append(stage.outcome.error)
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        yield said("x")
+        yield said("y")
+
+    async with runner_of(body, Look()).run(user_id="u", message="hi") as run:
+        async for _ in run:
+            break
+    assert isinstance(seen[0], asyncio.CancelledError)
+    assert seen[0] is seen[1]
+    assert run.outcome is not None
+    assert run.outcome.kind == "closed"
+
+
 # --- agent callbacks (AGT-10 … AGT-16) --------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from hookwork import Agent, Event, InvocationContext, Runner, Settings, text_content
+from hookwork import Agent, Event, InvocationContext, Plugin, Runner, Settings, text_content
 from hookwork.telemetry import error_type
 from hookwork_llm import LlmAgent
 from hookwork_testkit import ScriptedModel, call
@@ -106,6 +106,25 @@ async def test_tel_35_the_callers_span_is_the_same_before_between_and_after_even
         assert current() == before
         assert by_name(exporter)["invoke_agent root"].parent is None
     assert_well_nested(exporter)
+
+
+async def test_tel_13_ard_2_what_runs_inside_around_agent_is_a_child_of_its_agent_span(
+    exporter: InMemorySpanExporter,
+) -> None:
+    class Around(Plugin):
+        @asynccontextmanager
+        async def around_agent(self, ctx: object, agent: Agent, stage: object) -> AsyncIterator[None]:
+            with trace.get_tracer("test").start_as_current_span(f"around {agent.name}"):
+                yield
+
+    await Runner.in_memory(agents(), settings=Settings(), plugins=[Around()]).run(user_id="u", message="hi").wait()
+    spans = by_name(exporter)
+    names = {span.context.span_id: name for name, span in spans.items() if span.context is not None}
+    parents = {name: names.get(span.parent.span_id) if span.parent else None for name, span in spans.items()}
+    assert parents["around root"] == "invoke_agent root"
+    assert parents["invoke_agent helper"] == "around root"
+    assert parents["around helper"] == "invoke_agent helper"
+    assert parents["execute_tool add"] == "around helper"
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])

@@ -246,7 +246,7 @@ class Activation:
                     yield event
                 if answered:
                     self.status = COMPLETED
-                    self._finish_stage(stage, self._decided_by)
+                    self._finish_stage(stage)
                     return
             if not inv.ended:
                 ctx = self._body_context(resuming)
@@ -298,9 +298,10 @@ class Activation:
             for buffer in inv.unsettled.pop(self._final.id, ()):
                 inv.live.discard(buffer)
 
-    def _finish_stage(self, stage: Stage | None, source: str = "default") -> None:
+    def _finish_stage(self, stage: Stage | None) -> None:
         if stage is not None:
-            stage.outcome = StageOutcome(AgentOutcome(self.status, self._final, self.open_calls), source=source)
+            value = AgentOutcome(self.status, self._final, self.open_calls)
+            stage.outcome = StageOutcome(value, source=self._decided_by)
 
     def _body_context(self, resuming: bool) -> InvocationContext:
         inv = self._inv
@@ -421,13 +422,14 @@ class Activation:
                 content = checked(decided[0], Content, decided[1], hook)
                 self._decided_by = decided[1]
             else:
-                self._decided_by = "agent"
                 content = await first_callback(getattr(target, hook), ctx)
                 if content is not None and not isinstance(content, Content):
                     raise ConfigurationError(
                         f"agent {target.name!r}: a {hook} callback returned {type(content).__name__}; return Content, "
                         "or None for no opinion"
                     )
+                if content is not None:
+                    self._decided_by = "agent"
         except BaseException:
             inv.live.discard(buffer)
             raise

@@ -77,8 +77,13 @@ class InContext(Generic[T]):
                 throw = error
 
 
-async def driven(context: Context, stream: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-    """The items of a generator whose every step runs in ``context``; closing this closes it there."""
+async def driven(context: Context | None, stream: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+    """The items of a generator whose every step runs in ``context``; closing this closes it there.
+
+    ``context`` None: a copy of the one that the first step is taken in, an enclosing stage's or span's.
+    """
+    if context is None:
+        context = copy_context()
     try:
         while True:
             try:
@@ -153,6 +158,8 @@ async def around_stream(
     except GeneratorExit:
         closing = True
         error = asyncio.CancelledError(f"around_{stage.kind}: the stage was closed early")
+        if stage.outcome is not None:  # the managers and those who read the outcome see one error (ARD-14)
+            stage.outcome.error = error
     except BaseException as raised:  # noqa: BLE001 - raised again below, after the managers were left
         error = raised
     if error is not None and (stage.outcome is None or stage.outcome.error is None):
@@ -170,7 +177,7 @@ def stage_stream(
     chain: Chain, values: tuple[Any, ...], stage: Stage, body: Callable[[], AsyncGenerator[T, None]]
 ) -> AsyncGenerator[T, None]:
     """`around_stream` driven in a context of its own."""
-    return driven(copy_context(), around_stream(chain, values, stage, body))
+    return driven(None, around_stream(chain, values, stage, body))
 
 
 async def around_call(
