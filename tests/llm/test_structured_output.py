@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from hookwork import ModelCapabilities, RunOutcome, Runner
+from hookwork import ModelCapabilities, Runner, RunOutcome
 from hookwork.errors import ConfigurationError
 from hookwork.records.session import Session
 from hookwork_llm import LlmAgent, tool
