@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.acceptance.agent_lab import Scene, World, play, play_crashed
+from tests.acceptance.agent_lab import Lab, Scene, World, play, play_crashed
 
 from hookwork import ToolContext
 from hookwork_inmemory import InMemorySessionService
@@ -180,6 +180,61 @@ async def test_two_open_tasks_are_answered_alternately() -> None:
         ({"r4": YES}, [*told("a", 2, 4), *ended("a")], "completed"),
     ]
     await everywhere(Scene(build=build, turns=turns, ran=["a1", "a2", "b1", "b2"], order_is_free=True))
+
+
+async def test_mode_7_what_is_said_while_a_called_agent_waits_takes_nothing_from_its_prompt() -> None:
+    def build(world: World) -> Any:
+        act = world.tool("act", require_confirmation=True)
+        helper = world.llm("helper", call("act", id="b1"), "helped", mode="single_turn", tools=[act])
+        return world.llm("root", call("helper", id="a1", request="y"), "noted", sub_agents=[helper])
+
+    at, branch = "root@1/helper@1-1", "{helper@1-1}"
+    first = [
+        "U 'hi'",
+        "root@1 call helper#a1",
+        f"{at} {branch} call act#b1",
+        f"{at} {branch} response act#b1",
+        f"{at} {branch} call approve#r1",
+    ]
+    third = [
+        "U response approve#r1",
+        f"{at} {branch} response act#b1",
+        f"{at} {branch} 'helped' ✓",
+        "root@1 response helper#a1",
+        "root@1 'noted' ✓",
+    ]
+    turns: Any = [
+        ("hi", first, "paused r1"),
+        ("wait", ["U 'wait'", "root@1 'noted' ✓"], "completed"),
+        ({"r1": YES}, third, "completed"),
+    ]
+    lab = await play(Scene(build=build, turns=turns, ran=["act"]), Memory())
+    helper = next(model for model in reversed(lab.world.models) if model.name == "helper" and model.prompts)
+    said = [content.text for content in helper.prompts[-1]]
+    assert not any("wait" in text or "noted" in text for text in said)
+    answers = [part.function_response for content in helper.prompts[-1] for part in content.parts]
+    assert [answer.response for answer in answers if answer is not None] == [{"result": "ok"}]
+
+
+async def test_con_30_an_answer_to_an_earlier_call_brings_its_turn_back() -> None:
+    def build(world: World) -> Any:
+        act = world.tool("act", require_confirmation=True)
+
+        def start(request: Any) -> Any:
+            return "noted" if request.contents[0].text == "meanwhile" else call("act", id="b1")
+
+        return world.llm("root", start, "acted", "acted", tools=[act], include_contents="none")
+
+    lab = Lab(build, Memory())
+    await lab.run("first")
+    await lab.run("meanwhile")
+    await lab.run(await lab.answer({"r1": YES}))
+    lab.world.check_prompts()
+    assert lab.world.ran == ["act"]
+    prompts = [prompt for model in lab.world.models for prompt in model.prompts]
+    assert [content.text for content in prompts[1]] == ["meanwhile"]
+    assert prompts[2][0].text == "first"
+    assert (await lab.lines())[-1] == "root@1 'acted' ✓"
 
 
 @pytest.mark.parametrize("beside", ["skip", "transfer"])

@@ -10,7 +10,7 @@ from hookwork.records.event import Event
 from hookwork.records.session import live_positions
 from hookwork_llm.contents.builder import Transcript
 from hookwork_llm.contents.compaction import CompactionPlan, plan_compaction
-from hookwork_llm.contents.current_turn import turn_start
+from hookwork_llm.contents.current_turn import others_words, turn_start
 from hookwork_llm.contents.opening import said, stored_opening, with_no_reply_note
 from hookwork_llm.contents.sequence import PromptContents
 
@@ -56,7 +56,9 @@ def build_contents(
         O(events) for the first request, after a rewind or a new compaction record, and for a handle behind the log.
     """
     if include_contents == "none":
-        transcript = _current_turn(session, agent_name, branch, isolation_scope, pairs_by_id, compaction)
+        transcript = _current_turn(
+            session, agent_name, branch, isolation_scope, pairs_by_id, compaction, alone=single_turn
+        )
     else:
         transcript = _cached(session, agent, agent_name, branch, isolation_scope, pairs_by_id, compaction)
     if not isolation_scope and not single_turn:
@@ -133,18 +135,32 @@ def _whole(session: Session, name: str, branch: str, scope: str, pairs_by_id: bo
 
 
 def _current_turn(
-    session: Session, name: str, branch: str, scope: str, pairs_by_id: bool, compaction: bool
+    session: Session, name: str, branch: str, scope: str, pairs_by_id: bool, compaction: bool, *, alone: bool
 ) -> Transcript:
-    """A transcript of the current turn alone (CON-30)."""
+    """A transcript of the current turn only (CON-30); ``alone``: without what others said while the agent waited."""
     transcript = _empty(session, name, branch, scope, pairs_by_id)
     events = session.events[:]
     positions: Sequence[int] = live_positions(events) if session.log.has_rewinds else range(len(events))
     positions = positions[turn_start(events, positions, name=name, branch=branch, scope=scope) :]
+    if alone and branch:
+        positions = _without_talk(events, positions, name, branch)
     plan = None
     if compaction:
         plan = plan_compaction(events, positions, branch=branch, scope=scope, whole=False)
     _take_all(transcript, events, positions, plan)
     return transcript
+
+
+def _without_talk(events: Sequence[Event], positions: Sequence[int], name: str, branch: str) -> list[int]:
+    """The positions without others' words behind the agent's first own event: a called agent hears nobody (MODE-7)."""
+    kept: list[int] = []
+    begun = False
+    for position in positions:
+        event = events[position]
+        begun = begun or (event.author == name and event.branch == branch)
+        if not begun or not others_words(event, name, branch):
+            kept.append(position)
+    return kept
 
 
 def _take_all(
