@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from hookwork.errors import BackendError
 from hookwork.records.frozen import FrozenDict
 from hookwork_database.documents import state_of_document
 from hookwork_database.keys import SessionKey
@@ -33,6 +34,8 @@ T = TypeVar("T")
 
 #: After how many appends, or characters of events, the reading thread moves the write-ahead log into the file.
 _CHECKPOINT_APPENDS, _CHECKPOINT_SIZE = 250, 4_000_000
+#: Pages of the write-ahead log (of 4 KB) from which on it has to start over.
+_LONG_LOG = 2000
 
 
 class SqliteStore(Store):
@@ -56,6 +59,7 @@ class SqliteStore(Store):
         self._where = where
         self._layout: Layout | None = None
         self._appends = self._size = 0
+        self._checkpointing = False
         self._abandoned = weakref.finalize(self, _stop, self._writer, self._reader)
 
     async def open(self) -> Layout:
@@ -126,9 +130,24 @@ class SqliteStore(Store):
             return
         self._appends += 1
         self._size += sum(len(column) for column in request.entered.data if isinstance(column, str | bytes))
-        if self._appends >= _CHECKPOINT_APPENDS or self._size >= _CHECKPOINT_SIZE:
+        due = self._appends >= _CHECKPOINT_APPENDS or self._size >= _CHECKPOINT_SIZE
+        if due and not self._checkpointing:
+            self._checkpointing = True
             self._appends = self._size = 0
-            self._reader.submit(_checkpoint, _ignore)
+            self._reader.submit(_checkpoint, self._checkpointed)
+
+    def _checkpointed(self, found: Any, error: BaseException | None) -> None:
+        """The reading thread has moved the log as far as it stood. It starts over only when nobody writes meanwhile, so
+        one that has grown long is finished by the writing thread: little is left to move then.
+
+        A checkpoint that failed is tried again later; the log only stays longer.
+        """
+        self._checkpointing = False
+        if error is None and found[1] >= _LONG_LOG:
+            try:
+                self._writer.submit(_checkpoint, _ignore, alone=True)
+            except BackendError:
+                pass  # closed meanwhile: closing moves the log
 
     def _snapshot(self, plan: Callable[[], Any]) -> Callable[[sqlite3.Connection], Any]:
         """A job that carries out a plan of reads in one snapshot."""
@@ -161,12 +180,13 @@ def _execute(db: sqlite3.Connection) -> Callable[[str, tuple[Any, ...]], Any]:
     return lambda sql, parameters: db.execute(sql, parameters).fetchall()
 
 
-def _checkpoint(db: sqlite3.Connection) -> None:
-    db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+def _checkpoint(db: sqlite3.Connection) -> Any:
+    """Move what of the write-ahead log can be moved: (blocked, pages in the log, pages moved)."""
+    return db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
 
-def _ignore(_: object, error: BaseException | None) -> None:
-    """A checkpoint that failed is tried again later; the log only stays longer."""
+def _ignore(_: object, __: BaseException | None) -> None:
+    """Nobody waits for it."""
 
 
 def append(db: sqlite3.Connection, layout: Layout, request: AppendRequest) -> Outcome:

@@ -27,10 +27,11 @@ _BATCH = 128
 
 
 class _Job:
-    __slots__ = ("error", "finish", "loop", "result", "run")
+    __slots__ = ("alone", "error", "finish", "loop", "result", "run")
 
-    def __init__(self, run: Run, loop: asyncio.AbstractEventLoop, finish: Finish) -> None:
+    def __init__(self, run: Run, loop: asyncio.AbstractEventLoop, finish: Finish, alone: bool) -> None:
         self.run = run
+        self.alone = alone
         self.loop = loop
         self.finish = finish
         self.result: Any = None
@@ -78,8 +79,8 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def submit(self, run: Run, finish: Finish) -> None:
-        """Hand in a job; ``finish(result, error)`` is called in the running loop."""
+    def submit(self, run: Run, finish: Finish, *, alone: bool = False) -> None:
+        """Hand in a job; ``finish(result, error)`` is called in the running loop. ``alone``: in no transaction."""
         if self._closed:
             raise BackendError(f"{self._where}: the service is closed; make a new one", code="closed")
         if self._thread is None:
@@ -87,7 +88,7 @@ class Worker:
             arguments = (self._jobs, self._connector, self._where, self._writes)
             self._thread = threading.Thread(target=_work, args=arguments, name="hookwork-sqlite", daemon=True)
             self._thread.start()
-        self._jobs.put(_Job(run, asyncio.get_running_loop(), finish))
+        self._jobs.put(_Job(run, asyncio.get_running_loop(), finish, alone))
 
     async def call(self, run: Callable[[sqlite3.Connection], T]) -> T:
         """The result of a job. When the caller is cancelled the job is carried out all the same."""
@@ -162,19 +163,18 @@ def _take_more(jobs: queue.SimpleQueue[_Job | _End], batch: list[_Job]) -> _End 
 
 
 def _carry_out(db: sqlite3.Connection, batch: list[_Job], writes: bool) -> None:
-    if not writes:
-        for job in batch:
+    together = [job for job in batch if writes and not job.alone]
+    if together and not _in_one_transaction(db, together) and len(together) > 1:
+        # One of them failed and took the others' writes with it: each by itself then.
+        for job in together:
+            job.result = job.error = None
+            _in_one_transaction(db, [job])
+    for job in batch:
+        if job.alone or not writes:
             try:
                 job.result = job.run(db)
             except BaseException as error:  # noqa: BLE001 - it belongs to the job's caller
                 job.error = error
-        return
-    if _in_one_transaction(db, batch) or len(batch) == 1:
-        return
-    # One of them failed and took the others' writes with it: each by itself then.
-    for job in batch:
-        job.result = job.error = None
-        _in_one_transaction(db, [job])
 
 
 def _in_one_transaction(db: sqlite3.Connection, batch: list[_Job]) -> bool:

@@ -1,0 +1,223 @@
+"""What the SQLite paths cost and share: statements, rows, group commit, caches, checkpoints (services CS-44, CS-46)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sqlite3
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookwork.records.session import Session
+from hookwork_database import DatabaseSessionService, session_service
+from hookwork_database.sqlite.connecting import Connector
+from hookwork_database.sqlite.store import SqliteStore
+from hookwork_database.tables import statements_for
+from hookwork_testkit.suites.base import say, texts
+
+KEY: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
+
+
+class Traced:
+    """A service whose connections write down their statements."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self.statements: list[str] = []
+        self.service = DatabaseSessionService(SqliteStore(Connector(self.path, make=self._connect)))
+
+    def _connect(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self.path, check_same_thread=False)
+        db.set_trace_callback(self.statements.append)
+        return db
+
+    def taken(self) -> list[str]:
+        """The first words of the statements since the last look; how a connection is set up does not count."""
+        found = [word for statement in self.statements if (word := statement.split()[0]) != "PRAGMA"]
+        self.statements.clear()
+        return found
+
+
+async def test_cs_46_a_turn_is_as_many_statements_at_any_length(tmp_path: Path) -> None:
+    """LOG-10: an open, an append with and one without a delta, on 1, 100 and 1000 stored events."""
+    traced = Traced(tmp_path / "s.db")
+    service = traced.service
+    session = await service.create_session(**KEY)
+    counts = []
+    for length in (1, 100, 1000):
+        while len(session.events) < length:
+            await service.append_event(session, say("x"))
+        traced.taken()
+        session = await service.get_session(**KEY)
+        opened = traced.taken()
+        await service.append_event(session, say("question"))
+        appended = traced.taken()
+        await service.append_event(session, say("answer", delta={"k": length, "app:k": length, "user:k": length}))
+        counts.append((opened, appended, traced.taken()))
+    assert counts[0] == counts[1] == counts[2]
+    opened, appended, with_delta = counts[0]
+    assert opened == ["BEGIN", "SELECT", "COMMIT"]
+    assert appended == ["BEGIN", "INSERT", "UPDATE", "COMMIT"]
+    assert with_delta == ["BEGIN", "INSERT", "UPDATE", *["SELECT", "INSERT"] * 2, "COMMIT"]
+    await service.close()
+
+
+async def test_cs_44_refresh_reads_the_row_and_only_newer_events(tmp_path: Path) -> None:
+    traced = Traced(tmp_path / "s.db")
+    service, other = traced.service, session_service(f"sqlite:///{tmp_path}/s.db")
+    session = await service.create_session(**KEY)
+    for number in range(50):
+        await service.append_event(session, say(str(number)))
+    traced.taken()
+    assert await service.refresh(session) == 0
+    assert traced.taken() == ["BEGIN", "SELECT", "COMMIT"]
+    foreign = await other.get_session(**KEY)
+    for number in range(3):
+        await other.append_event(foreign, say(f"foreign {number}"))
+    assert await service.refresh(session) == 3
+    assert traced.taken() == ["BEGIN", "SELECT", "SELECT", "SELECT", "COMMIT"], "row, newer events, their count"
+    await service.close()
+    await other.close()
+
+
+async def test_dbp_2_appends_that_wait_together_share_a_transaction(tmp_path: Path) -> None:
+    traced = Traced(tmp_path / "s.db")
+    sessions = [await traced.service.create_session(**{**KEY, "session_id": f"s-{n}"}) for n in range(100)]
+    traced.taken()
+
+    async def write(session: Session) -> None:
+        for number in range(5):
+            delta = {"n": number, f"app:{session.id}": number}
+            await traced.service.append_event(session, say(str(number), delta=delta))
+
+    await asyncio.gather(*map(write, sessions))
+    statements = traced.taken()
+    assert statements.count("COMMIT") < 250, "500 appends in far fewer transactions"
+    for session in sessions:
+        again = await traced.service.get_session(**{**KEY, "session_id": session.id})
+        assert (texts(again), again.state["n"]) == (["0", "1", "2", "3", "4"], 4)
+    assert len([key for key in again.state if key.startswith("app:")]) == 100
+    await traced.service.close()
+
+
+async def test_dbp_2_one_bad_job_of_a_transaction_does_not_take_the_others_with_it(tmp_path: Path) -> None:
+    service = session_service(f"sqlite:///{tmp_path}/s.db")
+    sessions = [await service.create_session(**{**KEY, "session_id": f"s-{n}"}) for n in range(10)]
+    with sqlite3.connect(tmp_path / "s.db") as db:
+        db.execute("UPDATE app_states SET state = '[broken'")
+    db.close()
+    results = await asyncio.gather(
+        *(service.append_event(s, say("x", delta={"app:k": 1} if n % 3 == 0 else {})) for n, s in enumerate(sessions)),
+        return_exceptions=True,
+    )
+    assert [isinstance(result, BaseException) for result in results] == [n % 3 == 0 for n in range(10)]
+    assert [len(session.events) for session in sessions] == [int(n % 3 != 0) for n in range(10)]
+    await service.close()
+
+
+@pytest.mark.parametrize("size", [0, 2])
+async def test_log_7_logs_of_unused_sessions_are_let_go(tmp_path: Path, size: int) -> None:
+    service = session_service(f"sqlite:///{tmp_path}/s.db?cache_sessions={size}")
+    logs = []
+    for number in range(5):
+        session = await service.create_session(**{**KEY, "session_id": str(number)})
+        logs.append(weakref.ref(session.backend))
+        held = await service.get_session(**{**KEY, "session_id": str(number)})
+        assert held.log is session.log, "handles of one session share its log, cached or not"
+        del session, held
+    gc.collect()
+    assert [log() is not None for log in logs] == [False] * (5 - size) + [True] * size
+    await service.close()
+
+
+async def test_dbp_2_the_write_ahead_log_is_moved_into_the_file(tmp_path: Path) -> None:
+    service = session_service(f"sqlite:///{tmp_path}/s.db")
+    session = await service.create_session(**KEY)
+    for number in range(3000):
+        await service.append_event(session, say(str(number)))
+        if number % 250 == 0:
+            await service.refresh(session)  # the reading thread is done with what it was asked for before
+    assert (tmp_path / "s.db-wal").stat().st_size < 14_000_000
+    assert (tmp_path / "s.db").stat().st_size > 500_000
+    await service.close()
+    assert not (tmp_path / "s.db-wal").exists()
+
+
+async def test_ses_8_a_handle_of_a_list_can_be_used(tmp_path: Path) -> None:
+    service = session_service(f"sqlite:///{tmp_path}/s.db")
+    session = await service.create_session(**KEY)
+    for number in range(3):
+        await service.append_event(session, say(str(number)))
+    (refreshed,) = await service.list_sessions(app_name="app")
+    (appending,) = await service.list_sessions(app_name="app")
+    (loading,) = await session_service_list(tmp_path)
+    assert not refreshed.complete
+    await service.append_event(session, say("new", delta={"k": 1}))
+    assert await service.refresh(refreshed) == 1
+    assert texts(refreshed) == ["new"]
+    await service.append_event(appending, say("newer"))
+    assert (texts(appending), appending.state["k"]) == (["new", "newer"], 1)
+    assert texts(loading) == []
+    await service.close()
+
+
+async def session_service_list(folder: Path) -> list[Session]:
+    other = session_service(f"sqlite:///{folder}/s.db")
+    found = await other.list_sessions(app_name="app")
+    assert await other.load_earlier(found[0], 2) == 2
+    assert texts(found[0]) == ["1", "2"]
+    found[0].length = 0
+    await other.close()
+    return found
+
+
+def test_dbp_1_the_tables_are_those_that_core_describes() -> None:
+    """The SQL text that SQLite's are made with and the tables of the other dialects have one description."""
+    made, described = sqlite3.connect(":memory:"), sqlite3.connect(":memory:")
+    from hookwork_database.sqlite.schema import create_tables
+
+    create_tables(made)
+    for statement in statements_for("sqlite"):
+        described.execute(statement)
+    for table in ("sessions", "events", "app_states", "user_states", "adk_internal_metadata"):
+        for look in ("table_info", "foreign_key_list", "index_list"):
+            assert (
+                made.execute(f"PRAGMA {look}({table})").fetchall()
+                == described.execute(f"PRAGMA {look}({table})").fetchall()
+            ), (table, look)
+    made.close()
+    described.close()
+
+
+def test_s1_opening_sqlite_imports_no_sqlalchemy(tmp_path: Path) -> None:
+    script = (
+        "import asyncio, sys\n"
+        "from hookwork_database import session_service\n"
+        "async def main():\n"
+        f"    service = session_service('sqlite:///{tmp_path}/s.db')\n"
+        "    await service.create_session(app_name='a', user_id='u')\n"
+        "    await service.close()\n"
+        "asyncio.run(main())\n"
+        "print([name for name in ('sqlalchemy', 'asyncpg', 'asyncmy', 'pydantic') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_forgotten_service_does_not_hold_the_process(tmp_path: Path) -> None:
+    script = (
+        "import asyncio\n"
+        "from hookwork_database import session_service\n"
+        "async def main():\n"
+        f"    service = session_service('sqlite:///{tmp_path}/s.db')\n"
+        "    await service.create_session(app_name='a', user_id='u')\n"
+        "asyncio.run(main())\n"
+        "print('done')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=20)
+    assert (done.stdout, done.stderr) == ("done\n", "")
