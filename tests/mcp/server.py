@@ -14,6 +14,8 @@ from mcp.server.mcpserver.utilities.types import Audio, Image
 from mcp_types import CreateMessageResult, SamplingMessage, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
+#: Path of this file, to be run as a script.
+SCRIPT = __file__
 PNG = b"\x89PNG\r\n\x1a\n-not-really"
 
 

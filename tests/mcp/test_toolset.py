@@ -7,12 +7,11 @@ import base64
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.mcp.fake import FakeServer
-from tests.mcp.server import PNG, make_server
+from tests.mcp.server import PNG, SCRIPT, make_server
 
 from hookwork import Content, FunctionResponse, ModelRequest, Part, Runner
 from hookwork.errors import BackendError, ConfigurationError, ToolArgumentError, ToolError
@@ -31,12 +30,11 @@ from hookwork_mcp import (
 from hookwork_testkit import ScriptedModel, call, make_context
 from hookwork_testkit.suites import ToolsetSuite
 
-SERVER = str(Path(__file__).with_name("server.py"))
 NAMES = ["add", "ask", "count", "die", "fail", "forever", "greet", "muse", "picture", "pid", "sound"]
 
 
 def stdio() -> Stdio:
-    return Stdio(sys.executable, [SERVER])
+    return Stdio(sys.executable, [SCRIPT])
 
 
 @asynccontextmanager
