@@ -1,6 +1,7 @@
 """google-adk on a database that Hookwork wrote to; run by an interpreter that has google-adk 2.13.
 
     python adk_peer.py v1|sqlite PATH_OR_URL APP USER SESSION [append TEXT EPOCH KEY ...]
+    python adk_peer.py tables URL APP USER SESSION      (only makes its tables)
 
 Prints as JSON what google-adk reads, after appending one event if asked to.
 """
@@ -23,6 +24,10 @@ async def main(kind: str, where: str, app: str, user: str, session_id: str, *res
     service: Any = SqliteSessionService(where) if kind == "sqlite" else DatabaseSessionService(where)
     key = {"app_name": app, "user_id": user, "session_id": session_id}
     session = await service.get_session(**key)
+    if kind == "tables":
+        print("{}")
+        await service.close()
+        return
     if rest:
         _, text, at, *names = rest
         event = Event(

@@ -92,7 +92,7 @@ class Appends:
                 return
             self._check_foreign(loaded, job)
             job.request = self._request(loaded, job)
-        except HookworkError as error:
+        except Exception as error:  # noqa: BLE001 - it belongs to the one who appended, and the queue moves on
             job.fail(error)
             return
         loaded.busy = True

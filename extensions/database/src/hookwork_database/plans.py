@@ -143,6 +143,8 @@ def list_sessions(layout: Layout, app_name: str, user_id: str | None) -> Plan[li
     found = []
     for row in rows:
         key = SessionKey(*row[:3])
+        if key.app_name != app_name or user_id not in (None, key.user_id):
+            continue  # another one, to which a loose collation answers as well (spec DBL-2)
         user = users.get(key.user_id)
         if user is None:
             user = users[key.user_id] = shared_state(row[6], None, f"table user_states: user {key.user_id!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -13,7 +14,16 @@ from hookwork_database.keys import SessionKey
 from hookwork_database.layouts.adk import DocumentLayout
 from hookwork_database.layouts.base import Layout
 from hookwork_database.moments import micros_of, naive_of
+from hookwork_database.plans import Created
 from hookwork_database.reading import Known, Snapshot, Want
+from hookwork_database.servers.mysql_tables import (
+    COLUMNS,
+    STORED_KEYS,
+    are_loose,
+    check_columns,
+    is_stored_exactly,
+    stored_keys_parameters,
+)
 from hookwork_database.servers.pool import Connections, Pool
 from hookwork_database.servers.snapshots import can_be_one_statement, known_place, snapshot_of
 from hookwork_database.servers.store import ServerStore
@@ -173,6 +183,7 @@ class MySqlStore(ServerStore):
         self._statement_timeout = statement_timeout
         self._compound = compound
         self._is_mariadb = False
+        self._loose = False
         pool = Pool(self._connect, _disconnect, _abandon, _is_sound, where, size=pool_size, timeout=pool_timeout)
         super().__init__(connections or pool, where, create=create)
         self._blocks: dict[tuple[bool, bool, bool], str] = {}
@@ -233,12 +244,7 @@ class MySqlStore(ServerStore):
 
     async def _found_layout(self, connection: Any) -> Layout | None:
         self._look_at(connection)
-        columns = await self._fetch(
-            connection,
-            "SELECT table_name, column_name, column_type, collation_name FROM information_schema.columns "
-            "WHERE table_schema = DATABASE() AND table_name IN ('sessions', 'events', 'app_states', 'user_states')",
-            (),
-        )
+        columns = await self._fetch(connection, COLUMNS, ())
         events = {row[1] for row in columns if row[0] == "events"}
         if not events:
             return None
@@ -247,13 +253,8 @@ class MySqlStore(ServerStore):
                 f"{self._where}: the table events has the columns {', '.join(sorted(events))}; in MariaDB and MySQL "
                 "only google-adk's version 1 can be opened. Copy older sessions with hookwork migrate"
             )
-        constraints = await self._fetch(
-            connection,
-            "SELECT constraint_name FROM information_schema.referential_constraints "
-            "WHERE constraint_schema = DATABASE() AND table_name = 'events'",
-            (),
-        )
-        self._check_columns(columns, [row[0] for row in constraints])
+        check_columns(columns, self._where)
+        self._loose = are_loose(columns)
         known = await self._fetch(connection, "SHOW TABLES LIKE 'adk_internal_metadata'", ())
         if known:
             found = await self._fetch(
@@ -264,27 +265,6 @@ class MySqlStore(ServerStore):
                     f"{self._where} says schema version {found[0][0]!r}; this release reads and writes version '1'"
                 )
         return MySqlLayout()
-
-    def _check_columns(self, columns: Any, constraints: list[str]) -> None:
-        """Refuse tables that lose microseconds, cut documents, or take two users for one (spec DBL-2, DBL-3)."""
-        repairs: dict[str, list[str]] = {}
-        for table, column, kind, collation in columns:
-            wanted = None
-            if kind.startswith("datetime") and kind != "datetime(6)":
-                wanted = "DATETIME(6) NOT NULL"
-            elif column in ("state", "event_data") and kind in ("text", "mediumtext", "tinytext"):
-                wanted = "LONGTEXT" if column == "event_data" else "LONGTEXT NOT NULL"
-            elif column in ("app_name", "user_id", "session_id", "id") and not str(collation).endswith("_bin"):
-                binary = "utf8mb4_nopad_bin" if self._is_mariadb else "utf8mb4_0900_bin"
-                wanted = f"VARCHAR(128) CHARACTER SET utf8mb4 COLLATE {binary} NOT NULL"
-            if wanted is not None:
-                repairs.setdefault(table, []).append(f"MODIFY `{column}` {wanted}")
-        if repairs:
-            raise ConfigurationError(
-                f"{self._where}: these tables lose microseconds, cut long documents or take ids that differ in case or "
-                "trailing blanks for one; nothing is written to them. Repair them first:\n"
-                + "\n".join(_repair_statements(repairs, constraints))
-            )
 
     async def _create_tables(self, connection: Any) -> None:
         from hookwork_database.tables import statements_for
@@ -312,14 +292,40 @@ class MySqlStore(ServerStore):
     async def read(self, key: SessionKey, known: Known | None, want: Want) -> Snapshot | None:
         """See `Store.read`: one statement, unless more is wanted in front of the known events."""
         if not can_be_one_statement(known, want):
+            await self.open()
+            if self._loose and not await self._is_exact(key):
+                return None
             return await super().read(key, known, want)
         layout = await self.open()
+        if self._loose and not await self._is_exact(key):
+            return None
         async with self._lent() as connection:
             rows = await self._fetch(connection, layout.snapshot, _opening(key, known))
         if not rows:
             return None
         snapshot = snapshot_of(layout, key, known, rows)
         return snapshot if snapshot is not None else await super().read(key, known, want)
+
+    async def _is_exact(self, key: SessionKey) -> bool:
+        """Whether the session of exactly this key is stored; asked on tables with loose collations only (DBL-2)."""
+        async with self._lent() as connection:
+            rows = await self._fetch(connection, STORED_KEYS, stored_keys_parameters(key))
+        return is_stored_exactly(key, rows[0], self._where)
+
+    async def create(
+        self, key: SessionKey, micros: int, app: Mapping[str, Any], user: Mapping[str, Any], own: Mapping[str, Any]
+    ) -> Created | None:
+        """See `Store.create`."""
+        await self.open()
+        if self._loose:
+            await self._is_exact(key)
+        return await super().create(key, micros, app, user, own)
+
+    async def delete(self, key: SessionKey) -> None:
+        """See `Store.delete`."""
+        await self.open()
+        if not self._loose or await self._is_exact(key):
+            await super().delete(key)
 
     async def _append_at_once(self, connection: Any, request: AppendRequest) -> Outcome:
         layout = self._layout
@@ -366,18 +372,6 @@ class MySqlStore(ServerStore):
         if not rows or rows[0][0] != 1:
             return None
         return Appended(request.mark, raw, event.id, None, shared[0], shared[1])
-
-
-def _repair_statements(repairs: dict[str, list[str]], constraints: list[str]) -> list[str]:
-    """What an administrator has to run; a column of a foreign key can only be changed without it."""
-    found = [f"ALTER TABLE events DROP FOREIGN KEY `{name}`;" for name in constraints]
-    found += [f"ALTER TABLE {table} {', '.join(changes)};" for table, changes in sorted(repairs.items())]
-    if constraints:
-        found.append(
-            "ALTER TABLE events ADD FOREIGN KEY (app_name, user_id, session_id) "
-            "REFERENCES sessions (app_name, user_id, id) ON DELETE CASCADE;"
-        )
-    return found
 
 
 def _opening(key: SessionKey, known: Known | None) -> tuple[Any, ...]:

@@ -210,4 +210,7 @@ def _deliver(batch: list[_Job], where: str) -> None:
 
 def _finish(jobs: list[_Job]) -> None:
     for job in jobs:
-        job.finish(job.result, job.error)
+        try:
+            job.finish(job.result, job.error)
+        except Exception as error:  # noqa: BLE001 - one job's fault must not keep the others from being finished
+            job.loop.call_exception_handler({"message": "finishing a SQLite job failed", "exception": error})
