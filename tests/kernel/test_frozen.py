@@ -138,6 +138,15 @@ def test_evt_9_what_json_cannot_hold_is_refused_with_its_path(value: Any) -> Non
     assert repr(value) not in str(caught.value)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_cod_8_an_integer_that_python_does_not_write_is_refused_before_it_is_stored(sign: int) -> None:
+    number = sign * 10**4300
+    for value in (number, {"a": [number]}):
+        with pytest.raises(ValidationError, match="more than 4,300 digits"):
+            freeze(value)
+    assert len(str(freeze(abs(number) - 1))) == 4300
+
+
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_evt_9_no_nan_and_no_infinity(number: float) -> None:
     with pytest.raises(ValidationError, match="no NaN") as caught:

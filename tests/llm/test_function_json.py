@@ -176,6 +176,7 @@ class Model(BaseModel):
         (b"\xff\xfe\x00", "//4A"),
         ((1, (2,)), [1, [2]]),
         (frozenset({2, 1}), [1, 2]),
+        (frozenset({"b", 2, "a", 1}), [1, 2, "a", "b"]),
         ({Word("k"): Level.LOW}, {"k": 1}),
         (Part(text="t"), {"text": "t"}),
     ],

@@ -255,6 +255,63 @@ async def test_tl_19_unknown_names_are_answered_with_the_sorted_available_ones(r
     assert_valid_prompt(model.prompts[-1])
 
 
+@asynccontextmanager
+async def _raises_on_leaving(ctx: Any, tool: Any) -> AsyncIterator[None]:
+    yield
+    raise KeyError("a bug")
+
+
+def _raises(*values: Any) -> Any:
+    raise KeyError("a bug")
+
+
+@pytest.mark.parametrize(
+    ("hook", "function"),
+    [
+        ("before_tool", lambda ctx, tool, args: _raises()),
+        ("after_tool", lambda ctx, tool, args, result, error: _raises()),
+        ("after_tool", lambda ctx, tool, args, result, error: "text"),
+        ("around_tool", _raises_on_leaving),
+    ],
+)
+async def test_tl_21_a_fault_of_a_plugin_is_logged_with_its_name_and_traceback(
+    runner_factory: Any, play: Any, caplog: pytest.LogCaptureFixture, hook: str, function: Any
+) -> None:
+    model = ScriptedModel([call("z"), "done"])
+    plugin = FunctionPlugin("faulty", **{hook: function})
+    async with runner_factory(agent_of(model, Raw("z", lambda ctx, args: {"ok": 1})), plugins=[plugin]) as runner:
+        turn = await play(runner)
+    assert "error" in responses_of(turn)[0]
+    records = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert [record.getMessage().partition(" raised")[0] for record in records] == [f"{hook} of tool 'z'"]
+    error = records[0].exc_info[1]  # type: ignore[index]
+    assert "'faulty'" in "".join([str(error), *getattr(error, "__notes__", [])])
+
+
+async def test_tl_21_an_error_that_a_hook_tells_the_model_on_purpose_is_not_logged(
+    runner_factory: Any, play: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(ctx: ToolContext, tool: Tool, args: Any) -> None:
+        raise ToolError("not on Sundays")
+
+    model = ScriptedModel([call("z"), "done"])
+    plugin = FunctionPlugin("p", before_tool=refuse)
+    async with runner_factory(agent_of(model, Raw("z", lambda ctx, args: {"ok": 1})), plugins=[plugin]) as runner:
+        turn = await play(runner)
+    assert responses_of(turn) == [{"error": "not on Sundays"}]
+    assert not [record for record in caplog.records if record.levelname in ("ERROR", "WARNING")]
+
+
+async def test_cod_8_a_result_that_no_store_could_hold_fails_the_call_and_not_the_run(
+    runner_factory: Any, play: Any
+) -> None:
+    model = ScriptedModel([call("z"), "done"])
+    async with runner_factory(agent_of(model, Raw("z", lambda ctx, args: {"n": 10**5000}))) as runner:
+        turn = await play(runner)
+    assert "an integer of more than 4,300 digits" in responses_of(turn)[0]["error"]
+    assert turn.outcome.kind == "completed"
+
+
 async def test_tl_18_hooks_and_tool_share_one_copy_of_the_arguments(
     runner_factory: Any, play: Any, stored: Any
 ) -> None:

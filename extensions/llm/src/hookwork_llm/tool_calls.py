@@ -64,13 +64,56 @@ def is_runnable(tool: Tool) -> bool:
 
 def error_text(error: BaseException) -> str:
     """What the model is told about an error: a ToolError's own message, else type and message (TL-21)."""
-    return str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
+    kind = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an error that cannot say what it is must not take the place of the answer
+        return kind
+    if isinstance(error, ToolError):
+        return text or kind
+    return f"{kind}: {text}" if text else kind
+
+
+def told(raised: BaseException, name: str, task: asyncio.Task[Any] | None) -> Exception:
+    """What was raised in a call's ``task``, as an error for hooks and model; what must leave the batch is re-raised.
+
+    A `CancelledError` that nobody asked for, and a panic of an extension module, which is no `Exception`, are errors
+    of the tool like others (TL-21).
+    """
+    if isinstance(raised, Exception):
+        return raised
+    if isinstance(raised, asyncio.CancelledError):
+        if _cancelled_by_us():
+            raise raised
+        logger.warning("tool %r let a CancelledError escape that nobody asked for", name)
+        error = ToolError(f"{name} was cancelled from within: {raised}".rstrip(": "))
+    else:
+        if _ends_the_process(raised) or (isinstance(raised, GeneratorExit) and not _runs(task)):
+            raise raised
+        logger.warning("tool %r raised; the model is told", name, exc_info=raised)
+        error = ToolError(error_text(raised))
+    error.__cause__ = raised
+    return error
+
+
+def _ends_the_process(raised: BaseException) -> bool:
+    fatal = (KeyboardInterrupt, SystemExit)
+    return isinstance(raised, fatal) or (isinstance(raised, BaseExceptionGroup) and raised.subgroup(fatal) is not None)
+
+
+def _runs(task: asyncio.Task[Any] | None) -> bool:
+    """Whether a task is the one that runs now; the coroutine of a task that was thrown away is closed elsewhere."""
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:  # no loop runs
+        return False
 
 
 class ToolCall:
     """One call on its way. After `execute`: ``response`` (or None: the call stays open) and its context's actions."""
 
     __slots__ = (
+        "_logged",
         "args",
         "buffer",
         "call",
@@ -86,6 +129,7 @@ class ToolCall:
         "response",
         "source",
         "streaming",
+        "task",
         "tool",
     )
 
@@ -130,15 +174,20 @@ class ToolCall:
         self.args: dict[str, Any] = thaw(call.args) if call.args else {}
         self.response: FunctionResponse | None = None
         self.error: Exception | None = None
+        #: a hook's error that is in the log already.
+        self._logged: Exception | None = None
         #: nothing more comes for this call, even if its tool is long-running (core RES-2).
         self.finished = False
         self.paused = False
         self.source = "default"
         self.entered: asyncio.Event | None = None
+        #: the task that carries the call out.
+        self.task: asyncio.Task[Any] | None = None
 
     async def execute(self) -> None:
         """Run the call to its response; errors become ``{"error": …}``, only our own cancellation leaves (TL-21)."""
         inv = self.ctx._inv
+        self.task = asyncio.current_task()
         try:
             result = await self._around() if inv.hooks.around_tool or inv.tracer is not None else await self._staged()
             if not self.paused:
@@ -151,6 +200,7 @@ class ToolCall:
             logger.warning("tool %r let a CancelledError escape that nobody asked for", self.call.name)
             self._fail(stray)
         except Exception as error:  # noqa: BLE001 - an around hook's own error becomes the call's (ARD-13)
+            self._log_hook("around_tool", error)
             self._fail(error)
         finally:
             if self.entered is not None:
@@ -239,7 +289,7 @@ class ToolCall:
             self.error = ToolError(f"{self.call.name} was cancelled from within: {stray}".rstrip(": "))
             result = await self._recover()
         except Exception as error:
-            if not isinstance(error, ToolError):
+            if not isinstance(error, ToolError) and error is not self._logged:
                 logger.info("tool %r raised; the model is told", self.call.name, exc_info=True)
             self.error = error
             result = await self._recover()
@@ -286,6 +336,22 @@ class ToolCall:
         return response
 
     async def _value(self, hook: str, *values: Any) -> dict[str, Any] | None:
+        """What a hook decides. A plugin's own fault is logged here: the model is told, its author must be too."""
+        try:
+            return await self._decided(hook, *values)
+        except Exception as error:
+            self._log_hook(hook, error)
+            raise
+
+    def _log_hook(self, hook: str, error: Exception) -> None:
+        if isinstance(error, ToolError | Pause):  # what a hook says on purpose
+            return
+        self._logged = error
+        logger.error(
+            "%s of tool %r raised; the model is told that the call failed", hook, self.call.name, exc_info=error
+        )
+
+    async def _decided(self, hook: str, *values: Any) -> dict[str, Any] | None:
         """The first plugin's value, else the first of the agent's own callbacks."""
         chain = getattr(self.ctx._inv.hooks, hook)
         decided = await first(chain, hook, *values) if chain else None

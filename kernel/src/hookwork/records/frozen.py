@@ -16,6 +16,9 @@ from hookwork.records.text import clean, report_cleaned
 # Where a value hangs: a linked tuple (parent, step). None = a value on its own.
 Where = tuple[Any, Any] | None
 
+#: Python turns no larger integer into text (`sys.set_int_max_str_digits`, 4300 digits by default).
+_LARGEST = 10**4300
+
 
 def where_text(where: Where) -> str:
     """``a.b[0]`` for the linked form."""
@@ -116,8 +119,10 @@ def freeze(value: Any, where: Where = None) -> Any:
     kind = type(value)
     if kind is str and value.isascii() and "\x00" not in value:
         return value
-    if kind is FrozenDict or kind is FrozenList or kind is int or kind is bool or value is None:
+    if kind is FrozenDict or kind is FrozenList or kind is bool or value is None:
         return value
+    if kind is int:
+        return _storable(value, where)
     cleaned: list[str] = []
     try:
         frozen = _freeze(value, where, cleaned)
@@ -128,6 +133,16 @@ def freeze(value: Any, where: Where = None) -> Any:
     if cleaned:
         report_cleaned(cleaned[0], len(cleaned))
     return frozen
+
+
+def _storable(value: int, where: Where) -> int:
+    if -_LARGEST < value < _LARGEST:
+        return value
+    path = where_text(where)
+    raise ValidationError(
+        f"{path or 'value'}: an integer of more than 4,300 digits cannot be written as JSON; store it as text",
+        path=path,
+    )
 
 
 def freeze_at(value: Any, key: str) -> Any:
@@ -146,8 +161,10 @@ def _root(where: Where) -> Any:
 
 def _freeze(value: Any, where: Where, cleaned: list[str]) -> Any:
     kind = type(value)
-    if kind is FrozenDict or kind is FrozenList or kind is bool or kind is int or value is None:
+    if kind is FrozenDict or kind is FrozenList or kind is bool or value is None:
         return value
+    if kind is int:
+        return _storable(value, where)
     if kind is float:
         if math.isfinite(value):
             return value
@@ -167,7 +184,7 @@ def _freeze(value: Any, where: Where, cleaned: list[str]) -> Any:
     if isinstance(value, Mapping):
         return _freeze_dict(value, where, cleaned)
     if isinstance(value, int):  # an IntEnum, or another subclass
-        return int(value)
+        return _storable(int(value), where)
     if isinstance(value, float):
         return _freeze(float(value), where, cleaned)
     raise ValidationError(

@@ -87,11 +87,11 @@ def _object(value: Mapping[Any, Any], at: Any) -> dict[str, Any]:
 
 
 def _ordered(value: set[Any] | frozenset[Any]) -> Sequence[Any]:
-    """Sorted where that is possible: the order of a set differs from process to process, a replay must not."""
+    """Sorted: the order of a set differs from process to process, a replay must not."""
     try:
         return sorted(value)
-    except TypeError:
-        return list(value)
+    except TypeError:  # of several types
+        return sorted(value, key=lambda item: (type(item).__name__, repr(item)))
 
 
 def _text_of(value: UUID | Decimal, at: Any) -> str:
