@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ MAX_FRONTMATTER = 65_536
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 #: A line of exactly three dashes, YAML, and such a line again, which may end the file.
 _DOCUMENT = re.compile(r"---\r?\n(.*?)^---(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_ODD_BREAKS = re.compile("[\x85\u2028\u2029\ufeff]")
 _KEYS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 
 
@@ -118,8 +120,23 @@ def build(frontmatter: Frontmatter, body: str) -> str:
     """The text of a SKILL.md; `parse` gives both back equal."""
     import yaml
 
-    header = yaml.safe_dump(frontmatter.to_dict(), sort_keys=False, allow_unicode=True, width=float("inf"))
+    values = frontmatter.to_dict()
+    # The library writes these line breaks as they are and reads them back as blanks; escaped they survive.
+    plain = _ODD_BREAKS.search("".join(_texts(values))) is None
+    header = yaml.safe_dump(values, sort_keys=False, allow_unicode=plain, width=float("inf"))
     return f"---\n{header}---\n{body}"
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in a value, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in (*value, *value.values()):
+            yield from _texts(item)
+    else:
+        for item in value:
+            yield from _texts(item)
 
 
 def _yaml(text: str) -> Any:

@@ -13,7 +13,7 @@ _NULL = "tag:yaml.org,2002:null"
 
 
 class TextLoader(yaml.SafeLoader):
-    """A `yaml.SafeLoader` that resolves nothing but null; merge keys are no help here and can be made to fill memory."""
+    """A `yaml.SafeLoader` that resolves nothing but null: merge keys can be made to fill memory."""
 
     yaml_implicit_resolvers: dict[str, Any] = {  # noqa: RUF012 - the library's own form
         first: [(tag, pattern) for tag, pattern in resolvers if tag == _NULL]

@@ -43,8 +43,8 @@ class SkillToolset(Toolset):
         name: the toolset's name.
         instruction: instead of the default text before the list of skills.
 
-    The list is read at each model call; `preload_frontmatters` and `preload_all` keep it in memory. ``allowed-tools`` is
-    shown and not enforced, and nothing is run: ``scripts/`` are files to read.
+    The list is read at each model call; `preload_frontmatters` and `preload_all` keep it in memory. ``allowed-tools``
+    is shown and not enforced, and nothing is run: ``scripts/`` are files to read.
 
     Raises:
         ConfigurationError: no source.

@@ -1,6 +1,7 @@
 """Where the files of skills lie: a folder, a package's resources, a zip archive.
 
-Blocking; sources call them in threads. A tree only ever opens regular files. Names and paths come in checked and in normal form.
+Blocking; sources call them in threads. A tree only ever opens regular files. Names and paths come in checked and in
+normal form.
 """
 
 from __future__ import annotations
