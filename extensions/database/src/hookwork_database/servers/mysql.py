@@ -25,7 +25,7 @@ from hookwork_database.servers.mysql_tables import (
     stored_keys_parameters,
 )
 from hookwork_database.servers.pool import Connections, Pool
-from hookwork_database.servers.snapshots import can_be_one_statement, known_place, snapshot_of
+from hookwork_database.servers.snapshots import can_be_one_statement, decoded, known_place
 from hookwork_database.servers.store import ServerStore
 from hookwork_database.writing import Appended, AppendRequest, Outcome, append_fully
 
@@ -303,7 +303,7 @@ class MySqlStore(ServerStore):
             rows = await self._fetch(connection, layout.snapshot, _opening(key, known))
         if not rows:
             return None
-        snapshot = snapshot_of(layout, key, known, rows)
+        snapshot = await decoded(layout, key, known, rows)
         return snapshot if snapshot is not None else await super().read(key, known, want)
 
     async def _is_exact(self, key: SessionKey) -> bool:

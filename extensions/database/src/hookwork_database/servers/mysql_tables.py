@@ -67,8 +67,8 @@ def is_stored_exactly(key: SessionKey, row: Any, where: str) -> bool:
         raise BackendError(
             f"{where}: to these tables, user {key.user_id!r} of app {key.app_name!r} is one with another whose name "
             "differs in case, accents or trailing blanks; give the columns app_name, user_id, session_id and id a "
-            "binary collation (utf8mb4_nopad_bin on MariaDB, utf8mb4_0900_bin on MySQL), or copy the sessions with hookwork "
-            "migrate",
+            "binary collation (utf8mb4_nopad_bin on MariaDB, utf8mb4_0900_bin on MySQL), or copy the sessions with "
+            "hookwork migrate",
             code="collation",
         )
     return bool(session == "\0".join(key))

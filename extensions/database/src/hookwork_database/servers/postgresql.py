@@ -16,7 +16,7 @@ from hookwork_database.layouts.base import Layout
 from hookwork_database.moments import micros_of, naive_of
 from hookwork_database.reading import Known, Snapshot, Want
 from hookwork_database.servers.pool import Connections, Pool
-from hookwork_database.servers.snapshots import can_be_one_statement, known_place, snapshot_of
+from hookwork_database.servers.snapshots import can_be_one_statement, decoded, known_place
 from hookwork_database.servers.store import ServerStore
 from hookwork_database.writing import Appended, AppendRequest, Outcome, append_fully
 
@@ -259,7 +259,7 @@ class PostgresStore(ServerStore):
             rows = await connection.fetch(layout.snapshot, *key, *_known_parameters(known))
         if not rows:
             return None
-        snapshot = snapshot_of(layout, key, known, rows)
+        snapshot = await decoded(layout, key, known, rows)
         return snapshot if snapshot is not None else await super().read(key, known, want)
 
     async def _append_at_once(self, connection: Any, request: AppendRequest) -> Outcome:
