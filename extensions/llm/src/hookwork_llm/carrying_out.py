@@ -15,11 +15,13 @@ from hookwork.model import ModelRequest
 from hookwork.records.codec import dump, load
 from hookwork.records.content import Content
 from hookwork.records.event import EventActions, ToolConfirmation
+from hookwork.records.metadata import ModelResponse
 from hookwork.records.request import GenerateContentConfig
 from hookwork.state import DeltaBuffer
 from hookwork.tool import ArgumentValidator, Finished, FunctionLike, capability
 from hookwork_llm.flow import Flow
 from hookwork_llm.model_stage import CallIds
+from hookwork_llm.model_streams import not_a_response, open_stream
 
 if TYPE_CHECKING:
     from hookwork.context import InvocationContext
@@ -44,8 +46,10 @@ async def _model(agent: LlmAgent, ctx: InvocationContext, call: Mapping[str, Any
         config=load(GenerateContentConfig, wire.get("config") or {}),
     )
     ids = CallIds()
-    async with aclosing(model.generate(request, stream=False)) as responses:  # type: ignore[type-var]
+    async with aclosing(open_stream(model, request)) as responses:
         async for response in responses:
+            if not isinstance(response, ModelResponse):
+                raise not_a_response(model, response)
             if not response.partial:
                 return dump(ids.apply(response))
     raise ConfigurationError(f"model {model.name!r} gave no response")

@@ -16,6 +16,7 @@ from hookwork.plugins.dispatch import first, first_callback
 from hookwork.records.content import FunctionCall, Part
 from hookwork.records.metadata import ModelResponse
 from hookwork.stages import Stage, StageOutcome, stage_stream
+from hookwork_llm.model_streams import not_a_response, open_stream
 
 if TYPE_CHECKING:
     from hookwork.context import CallbackContext
@@ -223,7 +224,7 @@ class ModelStage:
         if self.plain:
             inv.count_llm_call()
             self._ids = CallIds(self._waits)
-            return self.model.generate(self.request, stream=self.stream)  # type: ignore[return-value]
+            return open_stream(self.model, self.request, stream=self.stream)
         if not chain:
             return self._staged()
         self.stage = stage = Stage("model")
@@ -239,6 +240,8 @@ class ModelStage:
 
     def polished(self, response: ModelResponse) -> ModelResponse:
         """A response of a plain stage with its call ids, and its error code when it says nothing."""
+        if not isinstance(response, ModelResponse):
+            raise not_a_response(self.model, response)
         if response.content is not None:
             response = self._ids.apply(response)
         return response if response.partial else checked(response)
@@ -276,6 +279,8 @@ class ModelStage:
             while True:
                 try:
                     response = await anext(source)
+                    if not isinstance(response, ModelResponse):
+                        raise not_a_response(self.model, response)
                     if response.content is not None:
                         response = ids.apply(response)
                 except StopAsyncIteration:
@@ -350,7 +355,7 @@ class ModelStage:
             source = self._performed()
         else:
             inv.count_llm_call()
-            source = self.model.generate(self.request, stream=self.stream)  # type: ignore[assignment]
+            source = open_stream(self.model, self.request, stream=self.stream)
         return source if inv.tracer is None else self._traced(source)
 
     async def _traced(self, source: AsyncGenerator[ModelResponse, None]) -> AsyncGenerator[ModelResponse, None]:
@@ -373,6 +378,8 @@ class ModelStage:
         )
         async with aclosing(traced_stream(span, source, inv)) as items:
             async for response in items:
+                if not isinstance(response, ModelResponse):
+                    raise not_a_response(self.model, response)
                 if not response.partial and span.is_recording():
                     _describe_response(span, response)
                     span.end()
@@ -422,8 +429,10 @@ class ModelStage:
         self.ctx._inv.count_llm_call()
         final: ModelResponse | None = None
         ids = CallIds(self._waits)
-        async with aclosing(self.model.generate(self.request, stream=self.stream)) as stream:  # type: ignore[type-var]
+        async with aclosing(open_stream(self.model, self.request, stream=self.stream)) as stream:
             async for response in stream:
+                if not isinstance(response, ModelResponse):
+                    raise not_a_response(self.model, response)
                 response = ids.apply(response)
                 if response.partial:
                     partials.put_nowait(response)

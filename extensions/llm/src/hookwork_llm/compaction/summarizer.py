@@ -14,6 +14,7 @@ from hookwork.records.event import Event
 from hookwork.records.metadata import ModelResponse, UsageMetadata
 from hookwork.records.request import GenerateContentConfig
 from hookwork_llm.compaction.transcript import MAX_CHARS, MAX_PART_CHARS, transcript
+from hookwork_llm.model_streams import not_a_response, open_stream
 
 #: Seconds a summary may take (CMP-2).
 TIMEOUT = 60.0
@@ -123,8 +124,10 @@ class LlmSummarizer:
         final: ModelResponse | None = None
         try:
             async with asyncio.timeout(self.timeout) as limit:
-                async with aclosing(self.model.generate(request)) as responses:  # type: ignore[type-var]
+                async with aclosing(open_stream(self.model, request)) as responses:
                     async for response in responses:
+                        if not isinstance(response, ModelResponse):
+                            raise not_a_response(self.model, response)
                         if not response.partial:
                             final = response
         except TimeoutError as error:
