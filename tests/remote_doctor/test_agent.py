@@ -7,6 +7,8 @@ import pytest
 from hookwork import App, Runner
 from hookwork_remote_doctor.agent import app, build_agent
 from hookwork_remote_doctor.machine import Machine
+from hookwork_remote_doctor.requirements import GLIBC, KERNEL, LIBSTDCXX
+from hookwork_testkit import ScriptedModel, call
 
 QUESTION = "Can VS Code Remote-SSH run on this machine?"
 OLD = Machine(
@@ -57,3 +59,26 @@ async def test_two_facts_in_one_question() -> None:
 async def test_the_real_machine_gets_a_verdict() -> None:
     text = await ask(None, QUESTION)
     assert text.split(":")[0] in ("Yes", "No", "Probably") or "not Linux" in text
+
+
+async def test_the_skill_can_be_loaded_with_its_reference_page() -> None:
+    model = ScriptedModel(
+        [
+            call("load_skill", "c1", name="repair-remote-ssh"),
+            call(
+                "load_skill_resource",
+                "c2",
+                skill_name="repair-remote-ssh",
+                resource_path="references/old-libraries.md",
+            ),
+            "Use a newer host.",
+        ]
+    )
+    doctor = App(name="remote_doctor", root=build_agent(OLD, model=model))
+    async with Runner(doctor) as runner, runner.run(user_id="u", message="How do I repair it?") as run:
+        responses = [response.response async for event in run for response in event.function_responses]
+    skill, page = (dict(response or {}) for response in responses)
+    assert "references/old-libraries.md" in skill["instructions"]
+    figures = (GLIBC, LIBSTDCXX, KERNEL)
+    assert all(".".join(map(str, figure)) in page["content"] for figure in figures)
+    assert "<name>repair-remote-ssh</name>" in str(model.requests[0].config.system_instruction)

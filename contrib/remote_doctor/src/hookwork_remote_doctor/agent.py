@@ -1,17 +1,19 @@
-"""The agent: a doctor with one big tool (the whole examination) and a few small ones (single facts)."""
+"""The agent: a doctor with one big tool (the whole examination) and a few small ones (single facts), and a
+skill that says how to repair a host."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from hookwork import App
+from hookwork import App, Model
 from hookwork_llm import LlmAgent, tool
 from hookwork_remote_doctor import checks
 from hookwork_remote_doctor.machine import Machine
 from hookwork_remote_doctor.verdict import diagnose, fact
+from hookwork_skills import PackageSource, SkillToolset
 
 
-def build_agent(machine: Machine | None = None, model: str = "offline") -> LlmAgent:
+def build_agent(machine: Machine | None = None, model: str | Model = "offline") -> LlmAgent:
     """The doctor for a machine; without one, for the machine it runs on."""
     patient = machine if machine is not None else Machine()
 
@@ -61,6 +63,7 @@ def build_agent(machine: Machine | None = None, model: str = "offline") -> LlmAg
         ),
         tools=[
             check_remote_ssh, kernel_version, glibc_version, libstdcxx_version, free_disk, ssh_server, docker_client,
+            SkillToolset(PackageSource("hookwork_remote_doctor")),
         ],
     )  # fmt: skip
 
