@@ -194,12 +194,8 @@ class ToolCall:
                 self._respond(result)
         except Pause:  # by an around hook
             self.paused = True
-        except asyncio.CancelledError as stray:
-            if _cancelled_by_us():
-                raise
-            logger.warning("tool %r let a CancelledError escape that nobody asked for", self.call.name)
-            self._fail(stray)
-        except Exception as error:  # noqa: BLE001 - an around hook's own error becomes the call's (ARD-13)
+        except BaseException as raised:  # noqa: BLE001 - an around hook's own error becomes the call's (ARD-13)
+            error = told(raised, self.call.name or "", self.task)
             self._log_hook("around_tool", error)
             self._fail(error)
         finally:
@@ -283,15 +279,10 @@ class ToolCall:
             return None
         except _GATED as error:
             self.error = error
-        except asyncio.CancelledError as stray:
-            if _cancelled_by_us():
-                raise
-            self.error = ToolError(f"{self.call.name} was cancelled from within: {stray}".rstrip(": "))
-            result = await self._recover()
-        except Exception as error:
-            if not isinstance(error, ToolError) and error is not self._logged:
+        except BaseException as raised:
+            self.error = told(raised, self.call.name or "", self.task)
+            if not isinstance(self.error, ToolError) and self.error is not self._logged:
                 logger.info("tool %r raised; the model is told", self.call.name, exc_info=True)
-            self.error = error
             result = await self._recover()
         if unknown:
             return result if self.error is None else {"error": error_text(self.error)}

@@ -244,7 +244,7 @@ def typed_arguments(
         for name, annotation in annotations.items():
             try:
                 adapter_of(annotation, tool, name)
-            except InvalidToolError:  # the override schema stands for it
+            except (InvalidToolError, UnresolvedName):  # the override schema stands for it
                 annotations[name] = Any
     adapter = keyword_adapter(tool, annotations, signature.required, extras=signature.extras)
     arguments = TypedArguments(tool, adapter, reserved=frozenset(signature.contexts))
@@ -258,7 +258,11 @@ def _struct_arguments(argument: Argument, tool: str, texts: Mapping[str, str]) -
     from hookwork_llm.functions.typed import TypedArguments, adapter_of
 
     kind = strip_annotated(argument.annotation)[0]
-    arguments = TypedArguments(tool, adapter_of(argument.annotation, tool, "parameter 'args'"))
+    try:
+        arguments = TypedArguments(tool, adapter_of(argument.annotation, tool, "parameter 'args'"))
+    except UnresolvedName as error:
+        error.parameter = "args"
+        raise
     fields = read_docstring(kind.__doc__ or "")[1]
     own = {}
     for name, hint in _hints(kind).items():

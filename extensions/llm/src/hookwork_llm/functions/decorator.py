@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any, overload
 
@@ -55,12 +56,10 @@ def make_tool(func: Callable[..., Any], options: dict[str, Any]) -> FunctionTool
     """A FunctionTool, or a StreamingTool for an async generator function."""
     if describe(func).kind != "async generator":
         return FunctionTool(func, **options)
-    for name in ("output_schema", "long_running", "inline"):
+    for name in _NOT_FOR_STREAMS:
         if options.get(name):
             raise InvalidToolError(f"a streaming tool has no {name!r}: its result is the text it yields")
-    return StreamingTool(
-        func, **{k: v for k, v in options.items() if k not in ("output_schema", "long_running", "inline")}
-    )
+    return StreamingTool(func, **{k: v for k, v in options.items() if k not in _NOT_FOR_STREAMS})
 
 
 def as_tool(value: Any) -> Tool:
@@ -71,6 +70,8 @@ def as_tool(value: Any) -> Tool:
     Raises:
         InvalidToolError: it is none of these, or an annotation cannot be resolved.
     """
+    if isinstance(value, types.MethodType) and isinstance(value.__func__, FunctionTool | StreamingTool):
+        value = value.__func__.of_method(value.__self__)  # what @classmethod gives from Python 3.13 on
     if isinstance(value, FunctionTool | StreamingTool):
         value.resolve()
         return value

@@ -18,6 +18,8 @@ _SECTION = (
     r"|@(?:param|return|raise)\b"
     r")"
 )
+#: The library's name of a section that is neither about arguments nor results → its heading.
+_TEXT_SECTIONS = {"notes": "Note", "warnings": "Warning"}
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -36,6 +38,10 @@ def read_docstring(doc: str) -> tuple[str, Mapping[str, str]]:
     except ParseError:  # not in one of the styles: what was written still describes the tool
         return text, _NOTHING
     blocks = [parsed.short_description, parsed.long_description]
+    for meta in parsed.meta:  # NumPy's sections of plain text belong to the body
+        heading = _TEXT_SECTIONS.get(meta.args[0] if meta.args else "")
+        if heading and meta.description:
+            blocks.append(f"{heading}:\n{meta.description}")
     blocks += [f"Example:\n{example.description or example.snippet}" for example in parsed.examples]
     described = {
         name.strip().lstrip("*"): " ".join(parameter.description.split())

@@ -25,8 +25,8 @@ class _Job:
     def __call__(self) -> Any:
         try:
             return self.call()
-        except StopIteration as error:  # a future cannot carry it: the waiting task would never wake up
-            raise RuntimeError("the function raised StopIteration") from error
+        except (StopIteration, GeneratorExit) as error:  # an awaited future cannot carry them: they mean its own end
+            raise RuntimeError(f"the function raised {type(error).__name__}") from error
         except BaseException:
             if self.abandoned:
                 _log.warning("tool %r: its thread failed after the call had ended", self.tool, exc_info=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import types
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
@@ -60,7 +61,9 @@ class _CallableTool(Tool):
             raise InvalidToolError(
                 "a lambda has no name of its own; give it one: tool(name=...) or FunctionTool(f, name=...)"
             )
-        if timeout is not None and not timeout > 0:
+        if timeout is not None and (
+            isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0
+        ):
             raise InvalidToolError(f"tool {self.name!r}: timeout is a number of seconds above 0, not {timeout!r}")
         self._info = info
         self._method: str | None = None
@@ -118,13 +121,22 @@ class _CallableTool(Tool):
             self._method = name
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """On an instance of the class in whose body a method was made a tool: the tool of that instance."""
+        """On an instance of the class in whose body a method was made a tool: the tool of that instance.
+
+        Under ``@classmethod`` the tool of the class: before Python 3.13 that asks with the class as both arguments.
+        """
+        if instance is not None and instance is owner:
+            return self.of_method(instance)
         if instance is None or self._method is None:
             return self
         bound = self._for(self.func.__get__(instance))
         with suppress(AttributeError):  # an instance with slots gets a new tool each time
             instance.__dict__[self._method] = bound
         return bound
+
+    def of_method(self, owner: Any) -> Tool:
+        """The same tool with its first parameter, ``self`` or ``cls``, bound."""
+        return self._for(types.MethodType(self.func, owner))
 
     @abstractmethod
     def _for(self, func: Callable[..., Any]) -> Tool:
@@ -136,7 +148,7 @@ class _CallableTool(Tool):
         try:
             return self._bind()
         except UnresolvedName as error:
-            what = "the result" if error.parameter == "return" else f"parameter {error.parameter!r}"
+            what = {"return": "the result", "": "a schema"}.get(error.parameter, f"parameter {error.parameter!r}")
             raise InvalidToolError(
                 f"tool {self.name!r}: the annotation of {what} uses the name {error.name!r}, which is not defined "
                 "where the function is; import it at run time (not under TYPE_CHECKING only) or define it"

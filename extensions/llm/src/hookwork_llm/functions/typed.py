@@ -5,6 +5,7 @@ The only module of the package that loads pydantic; it is imported when a functi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaV
 from pydantic_core import core_schema
 
 from hookwork.errors import InvalidToolError
+from hookwork_llm.functions.annotations import UnresolvedName
 from hookwork_llm.functions.bridges import make_typed_dict, rewrite
 from hookwork_llm.functions.faults import UNKNOWN, Fault, argument_error, pointer
 from hookwork_llm.functions.schema import describe_properties, tidy
@@ -67,6 +69,7 @@ def adapter_of(annotation: Any, tool: str, what: str) -> TypeAdapter[Any]:
     """The pydantic adapter of an annotation.
 
     Raises:
+        UnresolvedName: a class in it has a field whose type is not defined (yet).
         InvalidToolError: no schema can be derived from it; names the tool and ``what``.
     """
     try:
@@ -75,14 +78,26 @@ def adapter_of(annotation: Any, tool: str, what: str) -> TypeAdapter[Any]:
         adapter: TypeAdapter[Any] = TypeAdapter(rewritten, config=config)
         _check_keys(adapter.core_schema, tool, what)
         return adapter
-    except PydanticUndefinedAnnotation as error:
-        raise InvalidToolError(f"tool {tool!r}: {what} uses the name {error.name!r}, which is not defined") from error
-    except (PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError) as error:
+    except (PydanticUndefinedAnnotation, NameError) as error:
+        raise UnresolvedName(error.name or str(error)) from error
+    except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
+        _raise_if_incomplete(error, annotation)
         reason = str(error).splitlines()[0].split(". ")[0]
         raise InvalidToolError(
             f"tool {tool!r}: no JSON schema can be derived from the type of {what} ({reason}); use JSON-like types, "
             "attrs classes, dataclasses or pydantic models, or give a schema with input_schema= / output_schema="
         ) from error
+
+
+def _raise_if_incomplete(error: Exception, annotation: Any) -> None:
+    """pydantic's own way to say that a class refers to something that is not defined yet: as `UnresolvedName`."""
+    if getattr(error, "code", None) == "class-not-fully-defined":
+        named = re.search(r"should define `(\w+)`", str(error))
+        raise UnresolvedName(named[1] if named else _name_of(annotation)) from error
+
+
+def _name_of(annotation: Any) -> str:
+    return getattr(annotation, "__name__", None) or str(annotation)
 
 
 def _has_own_config(annotation: Any) -> bool:
@@ -114,10 +129,11 @@ def _check_keys(schema: Any, tool: str, what: str) -> None:
 def schema_of(
     adapter: TypeAdapter[Any], tool: str, what: str, *, mode: JsonSchemaMode = "validation"
 ) -> dict[str, Any]:
-    """The raw JSON schema of an adapter. Raises InvalidToolError if JSON cannot express the type."""
+    """The raw JSON schema of an adapter. Raises InvalidToolError if JSON cannot express the type; UnresolvedName."""
     try:
         return adapter.json_schema(schema_generator=_ToolJsonSchema, mode=mode)
     except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
+        _raise_if_incomplete(error, what)
         reason = str(error).splitlines()[0]
         raise InvalidToolError(f"tool {tool!r}: JSON cannot express the type of {what} ({reason})") from error
 
@@ -126,26 +142,39 @@ def keyword_adapter(
     tool: str, annotations: Mapping[str, Any], required: frozenset[str], *, extras: bool
 ) -> TypeAdapter[Any]:
     """An adapter for keyword arguments: absent ones stay absent, so the function's own defaults count (FN-14)."""
-    fields: dict[str, Any] = {}
-    for name, annotation in annotations.items():
-        marker: Any = typing_extensions.Required if name in required else typing_extensions.NotRequired
-        fields[name] = marker[rewrite(annotation)]
-    document = make_typed_dict("Arguments", fields)
-    document.__pydantic_config__ = ConfigDict(**{**_BASE64, "extra": "allow" if extras else "forbid"})
     try:
+        fields: dict[str, Any] = {}
+        for name, annotation in annotations.items():
+            marker: Any = typing_extensions.Required if name in required else typing_extensions.NotRequired
+            fields[name] = marker[rewrite(annotation)]
+        document = make_typed_dict("Arguments", fields)
+        document.__pydantic_config__ = ConfigDict(**{**_BASE64, "extra": "allow" if extras else "forbid"})
         adapter = adapter_of(document, tool, "its parameters")
         schema_of(adapter, tool, "its parameters")
         return adapter
-    except InvalidToolError:
+    except (InvalidToolError, UnresolvedName, NameError):
         for name, annotation in annotations.items():  # name the parameter at fault
-            schema_of(adapter_of(annotation, tool, f"parameter {name!r}"), tool, f"parameter {name!r}")
+            _check_parameter(annotation, tool, name)
+        raise
+
+
+def _check_parameter(annotation: Any, tool: str, name: str) -> None:
+    what = f"parameter {name!r}"
+    try:
+        schema_of(adapter_of(annotation, tool, what), tool, what)
+    except UnresolvedName as error:
+        error.parameter = name
         raise
 
 
 def result_schema(annotation: Any, tool: str) -> dict[str, Any]:
     """The JSON schema of a return annotation, in the form in which results are encoded."""
-    adapter = adapter_of(annotation, tool, "the result")
-    return tidy(schema_of(adapter, tool, "the result", mode="serialization"), closed=False)
+    try:
+        adapter = adapter_of(annotation, tool, "the result")
+        return tidy(schema_of(adapter, tool, "the result", mode="serialization"), closed=False)
+    except UnresolvedName as error:
+        error.parameter = "return"
+        raise
 
 
 # --- converting ------------------------------------------------------------------------------------------------------
