@@ -99,7 +99,7 @@ async def test_dbp_7_a_foreign_event_is_read_in_one_round_trip(schemas: Schemas)
     other = session_service(url)
     async with RoundTrips("127.0.0.1", 5432) as proxy:
         service = session_service(url.replace(":5432", f":{proxy.port}"))
-        await servers.check_a_foreign_event_is_read_in_one_round_trip(service, other, proxy)
+        await servers.check_a_foreign_event_is_read(service, other, proxy)
         await service.close()
     await other.close()
 

@@ -15,7 +15,7 @@ from hookwork_database.layouts.adk import DocumentLayout
 from hookwork_database.layouts.base import Layout
 from hookwork_database.moments import micros_of, naive_of
 from hookwork_database.plans import Created
-from hookwork_database.reading import Known, Snapshot, Want
+from hookwork_database.reading import Known, Snapshot, Want, read_session
 from hookwork_database.servers.mysql_tables import (
     COLUMNS,
     STORED_KEYS,
@@ -290,16 +290,25 @@ class MySqlStore(ServerStore):
     # --- the hot paths ------------------------------------------------------------------------------------------------
 
     async def read(self, key: SessionKey, known: Known | None, want: Want) -> Snapshot | None:
-        """See `Store.read`: one statement, unless more is wanted in front of the known events."""
-        if not can_be_one_statement(known, want):
-            await self.open()
-            if self._loose and not await self._is_exact(key):
-                return None
-            return await super().read(key, known, want)
+        """See `Store.read`: one statement, unless more is wanted in front of the known events.
+
+        A known session's row is looked at first: the statement that brings events too takes five times as long here
+        (0.69 ms against 0.13 ms on MariaDB 10.11) even when there are none.
+        """
         layout = await self.open()
         if self._loose and not await self._is_exact(key):
             return None
+        if not can_be_one_statement(known, want):
+            return await super().read(key, known, want)
         async with self._lent() as connection:
+            if known is not None:
+                plan = read_session(layout, key, known, want)
+                rows = await self._fetch(connection, *next(plan))
+                try:
+                    plan.send(rows)
+                except StopIteration as unchanged:
+                    return unchanged.value  # type: ignore[no-any-return]
+                plan.close()
             rows = await self._fetch(connection, layout.snapshot, _opening(key, known))
         if not rows:
             return None
