@@ -259,7 +259,6 @@ async def test_sk_05_a_skill_file_that_leads_outside_is_refused(skills: Path, tm
     assert [found.name for found in await source.list_frontmatters()] == ["alpha"]
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
 async def test_sk_05_a_pipe_is_no_file(skills: Path) -> None:
     os.mkfifo(skills / "alpha" / "references" / "pipe.md")
     source = FolderSource(skills)

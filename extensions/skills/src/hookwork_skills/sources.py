@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
+from abc import abstractmethod
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
@@ -34,8 +35,9 @@ class _TreeSource(SkillSource):
         self.strict = strict
         self._warned: set[str] = set()
 
+    @abstractmethod
     async def _tree(self) -> Tree:
-        raise NotImplementedError
+        """The files as they are now."""
 
     async def _read(self, work: Callable[[Tree], T]) -> T:
         return await asyncio.to_thread(work, await self._tree())
