@@ -207,3 +207,10 @@ async def test_url_3_an_unreachable_server_is_named_without_its_password() -> No
 
 async def _no_wait(_: float) -> None:
     return None
+
+
+async def test_url_2_an_option_nobody_knows_is_told(databases: Databases) -> None:
+    service = session_service(f"mysql://root@{HOST}:{PORT}/{await databases.name()}?read_timeout=5&nonsense=1")
+    with pytest.raises(ConfigurationError, match="nonsense"):
+        await service.open()
+    await service.close()

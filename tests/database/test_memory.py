@@ -112,7 +112,9 @@ def test_fts_2_whatever_fits_shares_a_token_with_the_index(text: str, query: str
 async def test_url_8_memory_on_a_server_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="SQLite only"):
         memory_service("postgresql://localhost/x")
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigurationError, match="from 1"):
         memory_service("sqlite://?max_results=0")
+    with pytest.raises(ValidationError):
+        SqliteMemoryService(Connector(":memory:"), max_results=0)
     with pytest.raises(ConfigurationError, match="max_results"):
         memory_service("sqlite://?max_result=3")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 import sqlite3
@@ -12,6 +13,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tests.database.test_layouts import GOLDEN, as_adk_reads, restored
+from tests.database.test_mariadb import Databases
+from tests.database.test_mariadb import databases as databases
+from tests.database.test_postgresql import Schemas
+from tests.database.test_postgresql import schemas as schemas
 
 from hookwork.errors import ConfigurationError, ValidationError
 from hookwork.records.event import Event
@@ -126,6 +131,23 @@ async def test_db_9_what_cannot_be_read_is_reported_and_the_rest_is_copied(tmp_p
     report = await migrate(f"sqlite:///{path}", f"sqlite:///{tmp_path}/target.db")
     assert (report.sessions, report.events) == (2, 8)
     assert sorted("evt-1" in where or "'empty'" in where for where, _ in report.rejected) == [True, True]
+
+
+async def test_db_9_from_a_file_to_servers_and_back(tmp_path: Path, schemas: Schemas, databases: Databases) -> None:
+    """JSONB keeps the events of google-adk as they are; only its order of keys differs."""
+    urls = [f"sqlite:///{restored(tmp_path, 'google_adk_v1')}"]
+    urls += [await schemas.url(), await databases.url(), f"sqlite:///{tmp_path}/back.db"]
+    for source, target in itertools.pairwise(urls):
+        report = await migrate(source, target)
+        assert (report.sessions, report.events, report.rejected) == (3, 9, [])
+    first, last = session_service(urls[0]), session_service(urls[-1])
+    for user, name in (("u1", "full"), ("u2", "empty"), ("u1", "backwards")):
+        key = {"app_name": "golden", "user_id": user, "session_id": name}
+        was, found = await first.get_session(**key), await last.get_session(**key)
+        assert list(found.events) == list(was.events)
+        assert dict(found.state) == dict(was.state)
+    await first.close()
+    await last.close()
 
 
 def test_srv_7_hookwork_migrate(tmp_path: Path) -> None:

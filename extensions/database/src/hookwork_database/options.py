@@ -18,6 +18,13 @@ def _whole_number(text: str) -> int:
     return number
 
 
+def _at_least_one(text: str) -> int:
+    number = _whole_number(text)
+    if not number:
+        raise ValueError(text)
+    return number
+
+
 def _switch(text: str) -> bool:
     if text.lower() not in _TRUE | _FALSE:
         raise ValueError(text)
@@ -51,8 +58,8 @@ OPTIONS: Mapping[str, Option] = {
     "create_schema": Option(_switch, bool, "true or false", _ALL),
     "synchronous": Option(_one_of("normal", "full"), str, "'normal' or 'full'", ("sqlite",), memory=True),
     "busy_timeout": Option(_whole_number, int, "a whole number of milliseconds", ("sqlite",), memory=True),
-    "max_results": Option(_whole_number, int, "a whole number from 1", (), memory=True),
-    "pool_size": Option(_whole_number, int, "a whole number from 1", _ALL[1:]),
+    "max_results": Option(_at_least_one, int, "a whole number from 1", (), memory=True),
+    "pool_size": Option(_at_least_one, int, "a whole number from 1", _ALL[1:]),
     "pool_timeout": Option(_whole_number, int, "a whole number of seconds", _ALL[1:]),
     "connect_timeout": Option(_whole_number, int, "a whole number of seconds", _ALL[1:]),
     "statement_timeout": Option(_whole_number, int, "a whole number of milliseconds", _ALL[1:]),

@@ -178,7 +178,7 @@ class MySqlStore(ServerStore):
             "charset": "utf8mb4",
             "autocommit": True,
             "connect_timeout": connect_timeout,
-            **dict(driver_options or ()),
+            **{name: int(text) if text.isdigit() else text for name, text in driver_options or ()},
         }
         self._statement_timeout = statement_timeout
         self._compound = compound
@@ -195,7 +195,12 @@ class MySqlStore(ServerStore):
             raise ConfigurationError(
                 "sessions in MariaDB and MySQL need asyncmy; install it with: pip install 'hookwork-database[mysql]'"
             ) from error
-        connection = await asyncmy.connect(**self._arguments)
+        try:
+            connection = await asyncmy.connect(**self._arguments)
+        except TypeError as error:
+            raise ConfigurationError(
+                f"{self._where}: {error}; it is an option of neither the service nor asyncmy"
+            ) from error
         self._look_at(connection)
         settings = ["SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"]
         if self._statement_timeout:
