@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from hookwork_mcp.elicitation import Elicitation, accept_defaults
     from hookwork_mcp.errors import McpConnectionError
     from hookwork_mcp.sampling import sample_with
+    from hookwork_mcp.serving.server import AgentServer
     from hookwork_mcp.tool import McpTool
     from hookwork_mcp.toolset import McpToolset
     from hookwork_mcp.transports import InProcess, Sse, Stdio, StreamableHttp
 
 _HOMES = {
+    "AgentServer": "serving.server",
     "Elicitation": "elicitation",
     "InProcess": "transports",
     "McpConnectionError": "errors",
@@ -30,6 +32,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AgentServer",
     "Elicitation",
     "InProcess",
     "McpConnectionError",

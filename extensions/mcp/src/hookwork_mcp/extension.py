@@ -1,4 +1,4 @@
-"""Provider hooks of hookwork-mcp: the toolset kind ``mcp``."""
+"""Provider hooks of hookwork-mcp: the toolset kind ``mcp`` and the command ``hookwork mcp``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hookwork.plugins.markers import hookimpl
 
 if TYPE_CHECKING:
+    from hookwork.cli import CommandRegistry
     from hookwork.tool import Toolset
 
 _KINDS = frozenset({"mcp", "McpToolset", "MCPToolset"})
@@ -20,3 +21,9 @@ def create_toolset(kind: str, settings: dict[str, Any]) -> Toolset | None:
     from hookwork_mcp.configured import toolset_from
 
     return toolset_from(settings)
+
+
+@hookimpl
+def register_commands(cli: CommandRegistry) -> None:
+    """`hookwork mcp`."""
+    cli.add("mcp", "Serve an agent, or its tools, as an MCP server.", "hookwork_mcp.command:command")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
@@ -26,18 +27,19 @@ class Link:
     failed: Callable[[str], None]
 
 
-class Endpoint:
+class Endpoint(ABC):
     """A way to reach a server. ``place`` names it in texts; ``http``: headers can be sent with each request."""
 
     http: bool = False
 
     @property
+    @abstractmethod
     def place(self) -> str:
-        raise NotImplementedError
+        """Where the server is, without secrets."""
 
+    @abstractmethod
     def open(self, link: Link) -> Any:
         """What `mcp.Client` takes as its server, for one session."""
-        raise NotImplementedError
 
 
 def _lenient(transport: AbstractAsyncContextManager[Any], link: Link) -> Any:

@@ -1,0 +1,3 @@
+"""Agents and their tools offered as an MCP server."""
+
+from __future__ import annotations
