@@ -8,7 +8,7 @@ import pytest
 
 from hookwork.agent import Agent
 from hookwork.errors import ConfigurationError, DuplicateToolError, InvalidToolError, UnknownModelError
-from hookwork.records.request import FunctionDeclaration
+from hookwork.records.request import FunctionDeclaration, GenerateContentConfig
 from hookwork.tool import RESERVED_TOOL_NAMES, Tool, Toolset, ToolWrapper
 from hookwork_llm import FunctionTool, LlmAgent, tool
 from hookwork_testkit import ScriptedModel, call
@@ -43,6 +43,28 @@ def test_agt_1_names_are_identifiers_and_not_user(name: str) -> None:
         ("include_contents", "some", "'default' or 'none'"),
         ("model", 7, "a Model or a name"),
         ("output_key", "", "output_key"),
+        ("output_key", 3, "output_key 3"),
+        ("output_key", "app:", "has a scope but no name"),
+        ("instruction", 3, "instruction is a text, not 3"),
+        ("instruction", look, "a function goes into instruction_provider"),
+        ("global_instruction", None, "global_instruction is a text"),
+        ("instruction_provider", "text", "instruction_provider is a function"),
+        ("templating", 1, "True or False"),
+        ("tools", look, r"list of functions, tools and toolsets, not look; write tools=\[…\]"),
+        ("tools", "look", "not str"),
+        ("tools", {"look": look}, "not dict"),
+        ("tools", Empty(), "not Empty"),
+        ("tools", ["look"], "is not a tool"),
+        ("sub_agents", "x", "sub_agents is a list of agents, not str"),
+        ("sub_agents", Agent(name="b", body=lambda ctx: None), "not Agent"),  # type: ignore[arg-type, return-value]
+        ("sub_agents", 3, "not int"),
+        ("request_stages", ["identity"], "no RequestStage"),
+        ("before_model", "log", "before_model is a function .* not 'log'"),
+        ("on_tool_error", [look, 3], "on_tool_error is a function .* not 3"),
+        ("before_agent", 3, "before_agent is a function .* not 3"),
+        ("generate_content_config", 3, "a GenerateContentConfig or a dict, not int"),
+        ("generate_content_config", {"temprature": 1}, r"unknown key 'temprature' \(did you mean 'temperature'\?\)"),
+        ("generate_content_config", {"temperature": "hot"}, "at temperature: expected a number"),
     ],
 )
 def test_bad_fields_are_named(field: str, value: Any, text: str) -> None:
@@ -50,6 +72,18 @@ def test_bad_fields_are_named(field: str, value: Any, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text) as raised:
         LlmAgent(name="a", **fields)
     assert "'a'" in str(raised.value)
+
+
+def test_generation_settings_may_be_a_dict_in_either_spelling() -> None:
+    agent = LlmAgent(name="a", generate_content_config={"temperature": 0.5, "topK": 3, "max_output_tokens": 9})
+    assert agent.generate_content_config == GenerateContentConfig(temperature=0.5, top_k=3, max_output_tokens=9)
+    assert agent.clone(name="b").generate_content_config is agent.generate_content_config
+
+
+@pytest.mark.parametrize("timeout", ["5", -1, 0, True, float("nan")])
+def test_fn_a_tools_timeout_is_a_number_of_seconds(timeout: Any) -> None:
+    with pytest.raises(InvalidToolError, match="tool 'look': timeout is a number of seconds above 0"):
+        tool(timeout=timeout)(look)
 
 
 def test_fn_6_functions_methods_tools_and_toolsets_may_stand_in_tools() -> None:

@@ -24,21 +24,34 @@ AgentBody = Callable[["InvocationContext"], AsyncIterator["Event"]]
 
 
 def as_callbacks(value: Any) -> tuple[AgentCallback, ...]:
-    """One callable, several, or None, as a tuple. Raises ConfigurationError."""
+    """One callable, several, or None, as a tuple; what is in it is checked by `check_callbacks`."""
     if value is None:
         return ()
-    if callable(value):
+    if callable(value) or isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
         return (value,)
-    callbacks = tuple(value) if isinstance(value, Iterable) else (value,)
-    for callback in callbacks:
-        if not callable(callback):
-            raise ConfigurationError(f"a callback is a function (ctx) or a list of such, not {callback!r}")
-    return callbacks
+    return tuple(value)
 
 
-def _as_agents(value: Any) -> tuple[Agent, ...]:
-    if isinstance(value, Agent) or not isinstance(value, Iterable):
-        raise ConfigurationError(f"sub_agents is a list of agents, not {type(value).__name__}; write sub_agents=[…]")
+def check_callbacks(agent: Agent, *names: str) -> None:
+    """Raise ConfigurationError unless all that these fields of an agent hold can be called."""
+    for name in names:
+        for callback in getattr(agent, name):
+            if not callable(callback):
+                raise ConfigurationError(
+                    f"agent {agent.name!r}: {name} is a function (ctx, …) or a list of such, not {callback!r}"
+                )
+
+
+def _as_given(value: Any) -> tuple[Agent, ...]:
+    """For the type checker: any iterable may be given. `Agent.__attrs_post_init__` reads it; it knows the name."""
+    return value  # type: ignore[no-any-return]
+
+
+def _as_agents(value: Any, where: str) -> tuple[Agent, ...]:
+    if isinstance(value, (Agent, str, Mapping)) or not isinstance(value, Iterable):
+        raise ConfigurationError(
+            f"{where}: sub_agents is a list of agents, not {type(value).__name__}; write sub_agents=[…]"
+        )
     return tuple(value)
 
 
@@ -72,7 +85,7 @@ class Agent:
 
     name: str
     description: str = ""
-    sub_agents: tuple[Agent, ...] = field(default=(), converter=_as_agents)
+    sub_agents: tuple[Agent, ...] = field(default=(), converter=_as_given)
     before_agent: tuple[AgentCallback, ...] = field(default=(), converter=as_callbacks)
     after_agent: tuple[AgentCallback, ...] = field(default=(), converter=as_callbacks)
     replay_safe: bool = False
@@ -84,6 +97,8 @@ class Agent:
             raise ConfigurationError(f"agent {self.name!r}: description is text, not {self.description!r}")
         if self._body is not None and not callable(self._body):
             raise ConfigurationError(f"agent {self.name!r}: body is an async generator function, not {self._body!r}")
+        check_callbacks(self, "before_agent", "after_agent")
+        object.__setattr__(self, "sub_agents", _as_agents(self.sub_agents, f"agent {self.name!r}"))
         seen: set[int] = set()
         for child in self.sub_agents:
             if not isinstance(child, Agent):

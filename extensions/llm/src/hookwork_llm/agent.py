@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from hookwork.agent import Agent, as_callbacks
+from hookwork.agent import Agent, as_callbacks, check_callbacks
 from hookwork.errors import ConfigurationError, DuplicateToolError
 from hookwork.model import Model
 from hookwork.node import Standing
-from hookwork.tool import RESERVED_TOOL_NAMES, Closable, Tool, Toolset, ToolWrapper, capability, pack_tool
+from hookwork.tool import RESERVED_TOOL_NAMES, Closable, Tool, Toolset, capability
+from hookwork_llm.fields import MODEL_CALLBACKS, as_config, as_stages, as_tools, check_fields
 
 if TYPE_CHECKING:
-    from hookwork.context import InvocationContext, ToolContext
+    from hookwork.context import InvocationContext
     from hookwork.invocation import Setup
     from hookwork.model import ModelRequest
     from hookwork.records.event import Event
-    from hookwork.records.request import FunctionDeclaration, GenerateContentConfig
+    from hookwork.records.request import GenerateContentConfig
     from hookwork.view import View
     from hookwork_llm.code_execution import CodeExecutor
     from hookwork_llm.planning import Planner
@@ -30,41 +31,19 @@ Callback = Callable[..., Any]
 MODES = ("chat", "task", "single_turn")
 
 
-def _as_tools(values: Iterable[Any]) -> tuple[Tool | Toolset, ...]:
-    """Functions become tools; tools and toolsets stay; what is a tool by its methods alone gets the rest of a Tool."""
-    from hookwork_llm.functions import as_tool
-
-    tools: list[Tool | Toolset] = []
-    for value in values:
-        made = value if isinstance(value, Toolset) else as_tool(value)
-        tools.append(made if isinstance(made, Tool | Toolset) else _AdoptedTool(made))
-    return tuple(tools)
+# What may be given, for the type checker; `LlmAgent.__attrs_post_init__` reads it, because it knows the agent's name.
 
 
-class _AdoptedTool(ToolWrapper):
-    """A tool that has the methods of the contract and not its base class (tools-plugins TL-01)."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-        self.name = inner.name
-        self.description = getattr(inner, "description", "")
-        self.is_long_running = bool(getattr(inner, "is_long_running", False))
-        self.idempotent = getattr(inner, "idempotent", None)
-
-    def declaration(self) -> FunctionDeclaration | None:
-        declare = getattr(self.inner, "declaration", None)
-        return declare() if declare is not None else None
-
-    async def process_request(self, ctx: ToolContext, request: ModelRequest) -> None:
-        own = getattr(self.inner, "process_request", None)
-        if own is None:
-            pack_tool(request, self)
-        else:
-            await own(ctx, request)
+def _config_given(value: GenerateContentConfig | Mapping[str, Any] | None) -> GenerateContentConfig | None:
+    return value  # type: ignore[return-value]
 
 
-def _as_stages(values: Iterable[RequestStage]) -> tuple[RequestStage, ...]:
-    return tuple(values)
+def _tools_given(value: Iterable[Any]) -> tuple[Tool | Toolset, ...]:
+    return value  # type: ignore[return-value]
+
+
+def _stages_given(value: Iterable[RequestStage]) -> tuple[RequestStage, ...]:
+    return value  # type: ignore[return-value]
 
 
 @define(eq=False, kw_only=True, frozen=True)
@@ -77,7 +56,7 @@ class LlmAgent(Agent):
         instruction_provider: ``(ReadonlyContext) -> str``, async or not; wins over ``instruction``, not templated.
         templating: False sends instructions as they are written.
         global_instruction, global_instruction_provider: the same for the whole tree; only the root's count.
-        generate_content_config: generation settings; a system instruction in it comes first.
+        generate_content_config: generation settings, or a dict of them; a system instruction in it comes first.
         tools: functions, bound methods, Tools and Toolsets.
         mode: ``"chat"`` (also None): talks with the user; ``"task"``: its parent hands it a task, it talks with the
             user in a scope of its own until it calls `finish_task`; ``"single_turn"``: its parent calls it like a
@@ -104,8 +83,8 @@ class LlmAgent(Agent):
     templating: bool = True
     global_instruction: str = ""
     global_instruction_provider: Callback | None = None
-    generate_content_config: GenerateContentConfig | None = None
-    tools: tuple[Tool | Toolset, ...] = field(default=(), converter=_as_tools)
+    generate_content_config: GenerateContentConfig | None = field(default=None, converter=_config_given)
+    tools: tuple[Tool | Toolset, ...] = field(default=(), converter=_tools_given)
     mode: str | None = None
     include_contents: str = "default"
     input_schema: Any = None
@@ -120,13 +99,17 @@ class LlmAgent(Agent):
     before_tool: tuple[Callback, ...] = field(default=(), converter=as_callbacks)
     after_tool: tuple[Callback, ...] = field(default=(), converter=as_callbacks)
     on_tool_error: tuple[Callback, ...] = field(default=(), converter=as_callbacks)
-    request_stages: tuple[RequestStage, ...] = field(default=(), converter=_as_stages)
+    request_stages: tuple[RequestStage, ...] = field(default=(), converter=_stages_given)
     code_executor: CodeExecutor | None = None
     planner: Planner | None = None
 
     def __attrs_post_init__(self) -> None:
         Agent.__attrs_post_init__(self)
         where = f"agent {self.name!r}"
+        object.__setattr__(self, "tools", as_tools(self.tools, where))
+        object.__setattr__(self, "request_stages", as_stages(self.request_stages, where))
+        object.__setattr__(self, "generate_content_config", as_config(self.generate_content_config, where))
+        check_callbacks(self, *MODEL_CALLBACKS)
         if self.include_contents not in ("default", "none"):
             raise ConfigurationError(f"{where}: include_contents is 'default' or 'none', not {self.include_contents!r}")
         if self.mode not in (None, *MODES):
@@ -135,8 +118,7 @@ class LlmAgent(Agent):
             raise ConfigurationError(f"{where}: output_retries is a number from 0, not {self.output_retries!r}")
         if self.model is not None and not isinstance(self.model, Model | str):
             raise ConfigurationError(f"{where}: model is a Model or a name, not {type(self.model).__name__}")
-        if self.output_key == "":
-            raise ConfigurationError(f"{where}: output_key is empty; leave it out or name a state key")
+        check_fields(self)
         for name, methods in (
             ("code_executor", ("execute",)),
             ("planner", ("build_instruction", "process_response")),

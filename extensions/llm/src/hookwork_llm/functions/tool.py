@@ -61,9 +61,8 @@ class _CallableTool(Tool):
             raise InvalidToolError(
                 "a lambda has no name of its own; give it one: tool(name=...) or FunctionTool(f, name=...)"
             )
-        if timeout is not None and (
-            isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0
-        ):
+        number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+        if timeout is not None and not (number and timeout > 0):
             raise InvalidToolError(f"tool {self.name!r}: timeout is a number of seconds above 0, not {timeout!r}")
         self._info = info
         self._method: str | None = None
