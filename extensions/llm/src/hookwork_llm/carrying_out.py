@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -18,10 +17,11 @@ from hookwork.records.event import EventActions, ToolConfirmation
 from hookwork.records.metadata import ModelResponse
 from hookwork.records.request import GenerateContentConfig
 from hookwork.state import DeltaBuffer
-from hookwork.tool import ArgumentValidator, Finished, FunctionLike, capability
+from hookwork.tool import ArgumentValidator, Finished, capability
 from hookwork_llm.flow import Flow
 from hookwork_llm.model_stage import CallIds
 from hookwork_llm.model_streams import not_a_response, open_stream
+from hookwork_llm.tool_calls import is_runnable, run_body
 
 if TYPE_CHECKING:
     from hookwork.context import InvocationContext
@@ -58,9 +58,7 @@ async def _model(agent: LlmAgent, ctx: InvocationContext, call: Mapping[str, Any
 async def _tool(agent: LlmAgent, ctx: InvocationContext, call: Mapping[str, Any]) -> dict[str, Any]:
     flow = Flow(agent, ctx)
     tool = (await flow.known_tools()).get(call["tool"])
-    function = capability(tool, FunctionLike)
-    validator = capability(tool, ArgumentValidator)
-    if tool is None or (function is None and validator is None):
+    if tool is None or not is_runnable(tool):
         raise ConfigurationError(f"agent {agent.name!r} has no tool {call['tool']!r} that can be run")
     confirmation = call.get("confirmation")
     tool_ctx = ToolContext(
@@ -78,12 +76,9 @@ async def _tool(agent: LlmAgent, ctx: InvocationContext, call: Mapping[str, Any]
     )
     args = dict(call.get("args") or {})
     try:
-        if validator is not None:
-            value = await validator.run_validated(tool_ctx, validator.validate_args(args))
-        else:
-            assert function is not None
-            value = function.run(tool_ctx, args)
-            value = await value if inspect.isawaitable(value) else value
+        validator = capability(tool, ArgumentValidator)
+        converted = validator.validate_args(args) if validator is not None else None
+        value = await run_body(tool, tool_ctx, args, validator, converted)
     except HookworkError as error:
         return {"result": None, "finished": False, "error": _described(error), "actions": dump(EventActions())}
     finished = isinstance(value, Finished)

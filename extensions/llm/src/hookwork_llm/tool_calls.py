@@ -62,6 +62,25 @@ def is_runnable(tool: Tool) -> bool:
     return capability(tool, FunctionLike) is not None or capability(tool, StreamingLike) is not None
 
 
+async def run_body(
+    tool: Tool, ctx: ToolContext, args: dict[str, Any], validator: ArgumentValidator | None, converted: Any
+) -> Any:
+    """What a runnable tool gives, a stream as one text (FN-26). ``converted`` is what ``validator`` made of ``args``."""
+    function: Any = capability(tool, FunctionLike)
+    streaming: Any = capability(tool, StreamingLike) if function is None else None
+    # A wrapper with a body of its own must not be passed by: its inner tool only checked the arguments.
+    if validator is not None and (validator is function or validator is streaming):
+        return await validator.run_validated(ctx, converted)
+    if function is not None:
+        result = function.run(ctx, args)
+        return await result if inspect.isawaitable(result) else result
+    chunks: list[str] = []
+    async with aclosing(streaming.run_stream(ctx, args)) as stream:
+        async for chunk in stream:
+            chunks.append(chunk)
+    return "".join(chunks)
+
+
 def error_text(error: BaseException) -> str:
     """What the model is told about an error: a ToolError's own message, else type and message (TL-21)."""
     kind = type(error).__name__
@@ -122,13 +141,11 @@ class ToolCall:
         "error",
         "finished",
         "flow",
-        "function",
         "group",
         "made_by",
         "paused",
         "response",
         "source",
-        "streaming",
         "task",
         "tool",
     )
@@ -149,9 +166,7 @@ class ToolCall:
         #: calls of one group are answered by one response event.
         self.group = group
         found = flow.table.get(call.name or "")
-        self.function = capability(found, FunctionLike)
-        self.streaming = capability(found, StreamingLike) if self.function is None else None
-        runs = found is not None and (self.function is not None or self.streaming is not None)
+        runs = found is not None and is_runnable(found)
         #: a name that is not there, or that cannot be run here, is one and the same to hooks (TL-19).
         self.tool: Tool = found if found is not None and runs else UnknownTool(call.name or "")
         self.buffer = DeltaBuffer()
@@ -367,7 +382,7 @@ class ToolCall:
         await self._gate(converted)
         if self.ctx._inv.hooks.perform_tool:
             return await self._performed(validator, converted)
-        return self._wrapped(await self._body(validator, converted))
+        return self._wrapped(await run_body(self.tool, self.ctx, self.args, validator, converted))
 
     def _not_found(self) -> str:
         runnable = (name for name, tool in self.flow.table.items() if name and is_runnable(tool))
@@ -388,22 +403,6 @@ class ToolCall:
         ctx.request_confirmation(f"Please approve the call of the tool {self.call.name!r}.")
         raise ConfirmationRequired(f"the call of {self.call.name!r} needs the user's approval and has not run yet")
 
-    async def _body(self, validator: ArgumentValidator | None, converted: Any) -> Any:
-        ctx = self.ctx
-        function: Any = self.function
-        if function is not None:
-            # A wrapper with a `run` of its own must not be passed by: its inner tool only checked the arguments.
-            if validator is not None and validator is function:
-                return await validator.run_validated(ctx, converted)
-            result = function.run(ctx, self.args)
-            return await result if inspect.isawaitable(result) else result
-        assert self.streaming is not None
-        chunks: list[str] = []
-        async with aclosing(self.streaming.run_stream(ctx, self.args)) as stream:  # type: ignore[type-var]
-            async for chunk in stream:
-                chunks.append(chunk)
-        return "".join(chunks)
-
     def _wrapped(self, value: Any) -> dict[str, Any] | None:
         """The result as an object; `Finished` closes a long-running call (core RES-2, FN-20)."""
         if isinstance(value, Finished):
@@ -420,7 +419,7 @@ class ToolCall:
         ctx = self.ctx
 
         async def default() -> ToolResult:
-            value = self._wrapped(await self._body(validator, converted))
+            value = self._wrapped(await run_body(self.tool, ctx, self.args, validator, converted))
             return ToolResult(result=value, finished=self.finished, actions=ctx.actions.snapshot())
 
         def describe(then: Any) -> Any:

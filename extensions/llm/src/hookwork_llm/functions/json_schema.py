@@ -33,6 +33,10 @@ _TEXTS = {
 }
 
 
+#: Keywords whose value holds data, and keywords whose value maps free names to schemas.
+_DATA = frozenset({"const", "enum", "default", "examples", "example"})
+_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+
 #: JSON type → Python types whose every value is of it.
 _EXACT_TYPES: dict[Any, tuple[type, ...]] = {
     "string": (str,),
@@ -73,7 +77,10 @@ class JsonSchema:
         """Everything that is wrong with a JSON value; empty when it fits."""
         if type(value) in self._quick:
             return []
-        return [fault for error in self._validator.iter_errors(value) for fault in _faults(error)]
+        try:
+            return [fault for error in self._validator.iter_errors(value) for fault in _faults(error)]
+        except RecursionError:
+            return [("", "nested too deeply to be checked, or by a schema that refers to itself without end")]
 
 
 def _plain(schema: Any) -> Any:
@@ -86,7 +93,7 @@ def _plain(schema: Any) -> Any:
 
 
 def _check_references(schema: Any) -> None:
-    """Every ``$ref`` must point into the schema itself. Raises SchemaError."""
+    """Every reference must point into the schema itself. Raises SchemaError."""
     from referencing import Registry
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT202012
@@ -102,12 +109,18 @@ def _check_references(schema: Any) -> None:
 
 
 def _references(schema: Any) -> list[Any]:
-    if isinstance(schema, dict):
-        own = [schema["$ref"]] if "$ref" in schema else []
-        return own + [found for item in schema.values() for found in _references(item)]
+    """Every reference of a schema. Data that it holds, and the names of properties, are no references."""
     if isinstance(schema, list):
         return [found for item in schema for found in _references(item)]
-    return []
+    if not isinstance(schema, dict):
+        return []
+    references = [schema[key] for key in ("$ref", "$dynamicRef") if key in schema]
+    for key, value in schema.items():
+        if key in _MAPS and isinstance(value, dict):
+            references += _references(list(value.values()))
+        elif key not in _DATA:
+            references += _references(value)
+    return references
 
 
 def _faults(error: ValidationError) -> list[Fault]:
@@ -122,6 +135,8 @@ def _faults(error: ValidationError) -> list[Fault]:
         return [(pointer([*at, name]), UNKNOWN) for name in _surplus(error)]
     if keyword in ("anyOf", "oneOf"):
         return _meant(error) or [(pointer(at), "Input has none of the allowed forms")]
+    if error.validator is None:  # the schema `false`
+        return [(pointer(at), "Nothing is allowed here")]
     return [(pointer(at), _text(keyword, limit))]
 
 
