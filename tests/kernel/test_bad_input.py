@@ -106,8 +106,8 @@ CONSTRUCTION: list[Case] = [
     ("body that is no function", lambda: agent(body="x"), ConfigurationError, "'root': body is an async generator"),
     ("body without yield", lambda: agent(body=no_yield), ConfigurationError, "'root' is a coroutine function.*yield"),
     ("body method without yield", _coroutine_subclass, ConfigurationError, "'wrong' is a coroutine function"),
-    ("callback that is none", lambda: agent(before_agent=["x"]), ConfigurationError, r"a function \(ctx\).*'x'"),
-    ("callback number", lambda: agent(after_agent=5), ConfigurationError, r"a function \(ctx\).*5"),
+    ("callback that is none", lambda: agent(before_agent=["x"]), ConfigurationError, "'root': before_agent .*'x'"),
+    ("callback number", lambda: agent(after_agent=5), ConfigurationError, "'root': after_agent .*5"),
     ("description number", lambda: agent(description=5), ConfigurationError, "'root': description is text"),
     (
         "one name twice in the tree",
@@ -136,6 +136,9 @@ CONSTRUCTION: list[Case] = [
     ("runner without an agent", lambda: Runner("root"), ConfigurationError, "an agent or an App, not str"),  # type: ignore[arg-type]
     ("unknown routing", lambda: runner(routing="random"), ConfigurationError, "'sticky' or 'root', not 'random'"),
     ("unknown policy", lambda: runner(session_policy="first"), ConfigurationError, "queue, reject, supersede"),
+    ("no threads", lambda: runner(tool_threads=0), ConfigurationError, "tool_threads is a whole number from 1, not 0"),
+    ("threads text", lambda: runner(tool_threads="x"), ConfigurationError, "tool_threads.*not 'x'"),
+    ("close timeout", lambda: runner(plugin_close_timeout=-1), ConfigurationError, "plugin_close_timeout.*not -1"),
     ("config no RunConfig", lambda: runner(config={"a": 1}), ConfigurationError, "config is a RunConfig"),
     ("settings no Settings", lambda: Runner(agent(), settings={}), ConfigurationError, "settings is a Settings"),  # type: ignore[arg-type]
     ("sessions of a wrong type", lambda: runner(sessions=5), ConfigurationError, "sessions takes a URL or a Session"),
@@ -188,7 +191,7 @@ RUNS: list[tuple[str, dict[str, Any], type[HookworkError], str]] = [
     ("list of texts", {"message": ["hi"]}, ValidationError, "not list with str"),
     ("dict", {"message": {"text": "hi"}}, ValidationError, "not dict"),
     ("no user", {"user_id": ""}, ValidationError, "user_id is empty"),
-    ("user number", {"user_id": 5}, ValidationError, "user_id"),
+    ("user number", {"user_id": 5}, ValidationError, "user_id is text, not int"),
     ("session number", {"session_id": 5}, ValidationError, "session_id is text or None, not int"),
     ("invocation number", {"invocation_id": 5}, ValidationError, "invocation_id is non-empty text"),
     ("empty invocation", {"invocation_id": " "}, ValidationError, "invocation_id is non-empty text"),
