@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hookwork.errors import HookworkError
 from hookwork.records.frozen import thaw
-from hookwork_console.answers import compact
+from hookwork_console.summaries import summary
 
 if TYPE_CHECKING:
-    from hookwork.records.event import Event
     from hookwork_console.chatting import Chat
 
 _RECENT = 20
@@ -71,7 +70,7 @@ async def _events(chat: Chat, count: str) -> bool:
     shown = int(count) if count.isdigit() else _RECENT
     first = max(len(events) - shown, 0)
     for number, event in enumerate(events[first:], first + 1):
-        chat.terminal.result(f"{number:4}  {event.time:%H:%M:%S}  {event.author:<16}  {_summary(event)}")
+        chat.terminal.result(f"{number:4}  {event.time:%H:%M:%S}  {event.author:<16}  {summary(event)}")
     if not events:
         chat.terminal.note("no events yet")
     return True
@@ -143,20 +142,3 @@ COMMANDS: dict[str, Command] = {
     "quit": Command("", "leave; the session is kept where it is stored", _quit),
 }
 _ALIASES = {"exit": "quit", "q": "quit", "?": "help"}
-
-
-def _summary(event: Event) -> str:
-    pieces: list[Any] = [event.text] if event.text else []
-    pieces += [f"{call.name}({compact(call.args or {})})" for call in event.function_calls]
-    pieces += [f"{response.name} → {compact(response.response)}" for response in event.function_responses]
-    if event.actions.transfer_to_agent:
-        pieces.append(f"→ {event.actions.transfer_to_agent}")
-    pieces += [f"saved {name} (version {version})" for name, version in event.actions.artifact_delta.items()]
-    if event.actions.rewind_before_invocation_id:
-        pieces.append("(undo)")
-    if event.actions.state_delta:
-        pieces.append(f"state {compact(event.actions.state_delta)}")
-    if event.error_code:
-        pieces.append(f"{event.error_code}: {event.error_message or ''}")
-    text = " ".join(str(piece) for piece in pieces).replace("\n", " ")
-    return text if len(text) <= 160 else f"{text[:159]}…"
