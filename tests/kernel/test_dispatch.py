@@ -170,6 +170,9 @@ def test_pgy_04_plugins_that_compare_equal_are_refused_with_a_reason() -> None:
         def __eq__(self, other: object) -> bool:
             return isinstance(other, Valued) and self.x == other.x
 
+        @hookimpl
+        def before_run(self) -> None: ...
+
     with pytest.raises(PluginError, match="plugin 'b' cannot be used"):
         Hooks([Valued("a"), Valued("b")])
 
@@ -178,6 +181,21 @@ def test_pgy_04_plugins_that_compare_equal_are_refused_with_a_reason() -> None:
             self.name = name
 
     assert len(Hooks([TwoEqual("a"), TwoEqual("b")]).plugins) == 2
+
+
+class _NotDerived:
+    async def before_tool(self, ctx: Any, tool: Any, args: Any) -> None: ...
+
+
+@pytest.mark.parametrize("plugin", [_NotDerived(), 3, {"before_tool": print}, print, logging])
+def test_pgy_04_an_object_that_implements_no_hook_is_refused(plugin: Any) -> None:
+    with pytest.raises(PluginError, match=r"implements no hook; derive its class from hookwork\.Plugin"):
+        Hooks([plugin])
+
+
+def test_pgy_16_a_hook_that_is_no_method_is_refused() -> None:
+    with pytest.raises(PluginError, match="'before_tool' is a hook, so it must be a method, not 3"):
+        Hooks([type("Sample", (Plugin,), {"before_tool": 3})()])
 
 
 async def _kw_only(self: Any, ctx: Any, *, tool: Any) -> None: ...
@@ -308,7 +326,10 @@ async def test_pgy_14_notify_logs_and_goes_on_and_cancellation_passes(caplog: py
         raise ValueError("observer fault")
 
     async def cancelled(ctx: Any) -> None:
-        raise asyncio.CancelledError
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
 
     hooks = Hooks([FunctionPlugin("a", after_run=faulty), FunctionPlugin("b", after_run=lambda ctx: calls.append("b"))])
     await notify(hooks.after_run, "after_run", 1, 2)
@@ -316,11 +337,34 @@ async def test_pgy_14_notify_logs_and_goes_on_and_cancellation_passes(caplog: py
     assert "plugin 'a' raised in 'after_run'" in caplog.text
     stopping = Hooks([FunctionPlugin("c", after_run=cancelled), *(plugin for _, plugin in hooks.plugins)])
     with pytest.raises(asyncio.CancelledError):
-        await notify(stopping.after_run, "after_run", 1, 2)
+        await asyncio.create_task(notify(stopping.after_run, "after_run", 1, 2))
     assert calls == ["b"]
     with pytest.raises(asyncio.CancelledError) as caught:
-        await first(stopping.after_run, "after_run", 1, 2)
+        await asyncio.create_task(first(stopping.after_run, "after_run", 1, 2))  # type: ignore[arg-type]
     assert not hasattr(caught.value, "__notes__")
+
+
+async def test_inv_3_a_cancelled_error_that_nobody_asked_for_is_the_plugins_own_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def waits_for_a_cancelled_task(ctx: Any) -> None:
+        task = asyncio.ensure_future(asyncio.sleep(1))
+        task.cancel()
+        await task
+
+    calls: list[str] = []
+    hooks = Hooks(
+        [
+            FunctionPlugin("c", before_run=waits_for_a_cancelled_task, after_run=waits_for_a_cancelled_task),
+            FunctionPlugin("d", after_run=lambda ctx: calls.append("d")),
+        ]
+    )
+    with pytest.raises(PluginError, match="plugin 'c' let a CancelledError escape from 'before_run'") as caught:
+        await first(hooks.before_run, "before_run", None)
+    assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+    await notify(hooks.after_run, "after_run", None, None)
+    assert calls == ["d"]
+    assert "plugin 'c' raised in 'after_run'" in caplog.text
 
 
 async def test_plug_02_every_plugin_gets_the_same_object() -> None:

@@ -46,6 +46,27 @@ async def run_of(runner: Runner, **arguments: Any) -> list[Event]:
     return [event async for event in runner.run(user_id="u", session_id="s", message="hi", **arguments)]
 
 
+async def test_eff_9_a_write_that_gives_something_else_names_its_plugin() -> None:
+    async def perform_write(call: EffectCall) -> Any:
+        return 3
+
+    with pytest.raises(PluginError, match="plugin 'odd': 'perform_write' returned int; return a WriteResult"):
+        await run_of(runner_of(FunctionPlugin("odd", perform_write=perform_write)))
+
+
+async def test_eff_9_a_save_without_its_version_names_its_plugin() -> None:
+    async def perform_write(call: EffectCall) -> Any:
+        return WriteResult(payload="new") if call.op == "save_artifact" else await call.default()
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        await ctx.artifacts.save("a.txt", Part(text="x"))
+        yield Event(content=text_content("saved"))
+
+    plugin = FunctionPlugin("odd", perform_write=perform_write)
+    with pytest.raises(PluginError, match="plugin 'odd': 'perform_write' gave 'new' as the version"):
+        await run_of(runner_of(plugin, agent=Agent(name="root", body=body)))
+
+
 class Recorder(Plugin):
     """Keeps every effect as JSON text, and carries it out."""
 

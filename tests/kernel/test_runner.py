@@ -143,6 +143,32 @@ async def test_run_10_another_failure_of_the_store_is_raised_not_hidden_behind_a
     assert log == []  # from before RUN-13: it meets no hook (RUN-23)
 
 
+async def test_run_10_another_process_that_creates_the_session_first_loses_nobodys_message() -> None:
+    class Late(InMemorySessionService):
+        """Another process creates the session between this one's look and its own attempt."""
+
+        async def create_session(self, **arguments: Any) -> Any:
+            await super().create_session(**arguments)
+            return await super().create_session(**arguments)
+
+    runner = Runner(Agent(name="root", body=talking("hello")), sessions=Late(), settings=Settings())
+    assert (await run_of(runner))[0].text == "hello"
+    session = await runner.sessions.get_session(app_name="root", user_id="u", session_id="s")
+    assert [event.text for event in session.events][:2] == ["hi", "hello"]
+
+
+async def test_hnd_a_generator_exit_raised_by_an_agent_is_a_failure_and_no_consumer_that_left() -> None:
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        yield said("x")
+        raise GeneratorExit
+
+    run = runner_of(body).run(user_id="u", session_id="s", message="hi")
+    with pytest.raises(RuntimeError, match="GeneratorExit was raised inside agent 'root'"):
+        await run.wait()
+    assert run.outcome is not None
+    assert run.outcome.kind == "failed"
+
+
 async def test_run_14_on_user_message_replaces_the_message_everywhere() -> None:
     seen: list[str] = []
 

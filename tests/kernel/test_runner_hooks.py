@@ -408,6 +408,45 @@ async def test_plug_41_close_goes_on_after_failures_and_raises_them_together() -
     assert log == ["slow", "bad", "good"]
 
 
+async def test_plug_41_what_cannot_be_closed_does_not_hide_the_error_that_came_before() -> None:
+    async def fail() -> None:
+        raise OSError("disk")
+
+    with pytest.raises(ValueError, match="the first") as caught:
+        async with runner_of(talking("x"), Closing("bad", [], fail)):
+            raise ValueError("the first")
+    assert caught.value.__notes__ == ["closing the runner of app 'root' failed in part: disk"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
+async def test_plug_41_whatever_one_raises_all_are_closed(error: BaseException) -> None:
+    log: list[str] = []
+
+    async def fail() -> None:
+        raise error
+
+    runner = runner_of(talking("x"), Closing("bad", log, fail), Closing("good", log))
+    with pytest.raises((type(error), ExceptionGroup)) as caught:
+        await runner.close()
+    assert log == ["bad", "good"]
+    assert caught.value is error or repr(error) in str(caught.value.exceptions[0])  # type: ignore[attr-defined]
+
+
+async def test_run_22_whatever_one_raises_every_after_run_is_called() -> None:
+    class Fatal(BaseException):
+        pass
+
+    def fatal(ctx: Any) -> None:
+        raise Fatal
+
+    log: list[str] = []
+    plugins = [FunctionPlugin("a", after_run=fatal), FunctionPlugin("b", after_run=lambda ctx: log.append("b"))]
+    with pytest.raises(Fatal) as caught:
+        await run_of(runner_of(talking("x"), *plugins))
+    assert log == ["b"]
+    assert caught.value.__notes__ == ["raised by plugin 'a' in 'after_run'"]
+
+
 async def test_plug_41_a_cancellation_is_raised_last() -> None:
     log: list[str] = []
     entered = asyncio.Event()

@@ -251,13 +251,21 @@ class Activation:
             if not inv.ended:
                 ctx = self._body_context(resuming)
                 events: Any = target.body(ctx)
+                left = False
                 try:
                     async for event in events:
+                        left = True
                         yield (
                             event
                             if type(event) is Event and event.partial and event.node_info
                             else self._own(event, ctx)
                         )
+                        left = False
+                except GeneratorExit as error:
+                    if left:
+                        raise
+                    # Raised by code below, it would pass for a consumer that leaves.
+                    raise RuntimeError(f"GeneratorExit was raised inside agent {target.name!r}") from error
                 except Pause:
                     self._paused = True
                 except BaseExceptionGroup as group:

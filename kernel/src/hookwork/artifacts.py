@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hookwork.effects import WriteResult, perform
-from hookwork.errors import ConfigurationError
+from hookwork.errors import ConfigurationError, PluginError
 from hookwork.records.content import Part
 
 if TYPE_CHECKING:
@@ -65,13 +65,17 @@ class Artifacts:
             )
 
         payload = {"filename": filename, "artifact": dump(artifact), "customMetadata": dict(custom_metadata or {})}
-        result, _ = await perform(
+        result, plugin = await perform(
             ctx._inv.hooks.perform_write,
             "perform_write",
             lambda then: ctx._effect("write", key, {"op": "save_artifact", "payload": payload}, then),
             default,
         )
-        return int(result.payload)
+        if type(result.payload) is not int:
+            raise PluginError(
+                f"plugin {plugin!r}: 'perform_write' gave {result.payload!r} as the version of an artifact"
+            )
+        return result.payload
 
     async def load(self, filename: str, version: int | None = None) -> Part:
         """The newest version, or the given one. Raises ArtifactNotFoundError."""

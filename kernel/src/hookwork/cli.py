@@ -263,6 +263,8 @@ def _told(error: BaseException, debug: bool) -> int:
 
 
 def _one_line(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup):
+        return f"{error.message}: {'; '.join(_one_line(member) for member in error.exceptions)}"
     text = " ".join(str(error).split()) or "no further text"
     if not isinstance(error, (HookworkError, click.ClickException)):
         text = f"{type(error).__name__}: {text} (--debug shows where)"

@@ -156,6 +156,11 @@ async def perform(chain: Chain, hook: str, describe: Callable[[Callable[[], Awai
                 raise
             if result is None:
                 raise PluginError(f"plugin {name!r}: {hook!r} returned None; return the effect's result")
+            if hook == "perform_write" and not isinstance(result, WriteResult):
+                raise PluginError(
+                    f"plugin {name!r}: {hook!r} returned {type(result).__name__}; return a WriteResult, or what "
+                    "`await call.default()` gave"
+                )
             return result
 
         return ask

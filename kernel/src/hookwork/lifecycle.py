@@ -12,7 +12,13 @@ from hookwork.context import InvocationContext
 from hookwork.control import RunControl
 from hookwork.entry import Entry, decide
 from hookwork.ephemeral import EphemeralScope
-from hookwork.errors import InvocationNotFoundError, LimitExceeded, NothingToResume, SessionNotFoundError
+from hookwork.errors import (
+    InvocationNotFoundError,
+    LimitExceeded,
+    NothingToResume,
+    SessionAlreadyExistsError,
+    SessionNotFoundError,
+)
 from hookwork.invocation import Invocation, RunConfig
 from hookwork.node import Standing
 from hookwork.platform import new_uuid, timestamp
@@ -228,9 +234,14 @@ class RunCore(RunControl):
             if not runner.auto_create_session:
                 raise
             self._check_new_session()
-        return await runner.sessions.create_session(
-            app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
-        )
+        try:
+            return await runner.sessions.create_session(
+                app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
+            )
+        except SessionAlreadyExistsError:  # another process was quicker
+            return await runner.sessions.get_session(
+                app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
+            )
 
     def _check_new_session(self) -> None:
         """Refuse what a session without events cannot take, before one is created for it."""
@@ -524,17 +535,20 @@ class RunCore(RunControl):
 
     async def _tell_after_run(self, inv: Invocation, ctx: InvocationContext) -> None:
         """Every ``after_run``, a cancellation that comes meanwhile included; it goes on afterwards (RUN-22)."""
-        cancelled: asyncio.CancelledError | None = None
+        leaving: BaseException | None = None
         for hook in inv.hooks.after_run:
             try:
                 await notify((hook,), "after_run", ctx, self.outcome)
             except asyncio.CancelledError as error:
                 if self.driver is not None and self.driver.cancelling() > self.cancels + self.stop_sent:
-                    cancelled = error
+                    leaving = error
                 else:  # raised by the hook itself, nobody cancels this run
                     logger.exception("plugin %r raised in 'after_run'", hook[1])
-        if cancelled is not None:
-            raise cancelled
+            except BaseException as error:  # noqa: BLE001 - raised again below, once all were told
+                error.add_note(f"raised by plugin {hook[1]!r} in 'after_run'")
+                leaving = leaving or error
+        if leaving is not None:
+            raise leaving
 
     async def _seal(self, inv: Invocation) -> None:
         """Answer long-running calls whose body was cut, so that they do not look like ones that wait (HND-5)."""

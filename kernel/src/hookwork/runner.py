@@ -97,6 +97,10 @@ class Runner:
             raise ConfigurationError(f"routing is 'sticky' or 'root', not {routing!r}")
         self.routing = routing
         self.auto_create_session = auto_create_session
+        if type(tool_threads) is not int or tool_threads < 1:
+            raise ConfigurationError(f"tool_threads is a whole number from 1, not {tool_threads!r}")
+        if type(plugin_close_timeout) not in (int, float) or not plugin_close_timeout > 0:
+            raise ConfigurationError(f"plugin_close_timeout is a number of seconds, not {plugin_close_timeout!r}")
         self.plugin_close_timeout = plugin_close_timeout
         chosen_config = config if config is not None or app is None else app.config
         self.config = RunConfig() if chosen_config is None else check_config(chosen_config)
@@ -192,7 +196,9 @@ class Runner:
         """
         if self._closed:
             raise RunStateError("the runner is closed; build a new one")
-        if not isinstance(user_id, str) or not user_id.strip():
+        if not isinstance(user_id, str):
+            raise ValidationError(f"user_id is text, not {type(user_id).__name__}", path="user_id")
+        if not user_id.strip():
             raise ValidationError("user_id is empty; every run belongs to a user", path="user_id")
         if session_id is not None and not isinstance(session_id, str):
             raise ValidationError(f"session_id is text or None, not {type(session_id).__name__}", path="session_id")
@@ -237,6 +243,9 @@ class Runner:
 
     def run_sync(self, **arguments: Any) -> SyncRun:
         """The blocking twin of `run`: a plain iterator with ``.outcome``, driven on the runner's own loop thread.
+
+        A blocking tool that calls it keeps its own thread of ``tool_threads`` meanwhile; where every thread waits for
+        such a run, none is left for that run's blocking tools. Make such a tool async, or raise ``tool_threads``.
 
         Raises:
             RuntimeError: inside a running event loop; use `run` there.
@@ -330,8 +339,14 @@ class Runner:
         await self.open()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        try:
+            await self.close()
+        except ExceptionGroup as failures:
+            if error is None:
+                raise
+            # The first error says why; what then could not be closed either must not stand in front of it.
+            error.add_note(f"{failures.message}: {'; '.join(map(str, failures.exceptions))}")
 
     def remember(self, core: RunCore) -> None:
         """A run began."""
@@ -419,6 +434,7 @@ class _Closing:
     def __init__(self) -> None:
         self._failures: list[Exception] = []
         self._cancelled: asyncio.CancelledError | None = None
+        self._exit: BaseException | None = None
 
     async def attempt(self, what: str, close: Callable[[], Any], timeout: float | None) -> None:
         """Call ``close``, awaiting what it returns for at most ``timeout`` seconds."""
@@ -435,17 +451,28 @@ class _Closing:
                 self._cancelled = error  # ours: raised last
             else:
                 self._failures.append(RuntimeError(f"closing {what} raised a stray CancelledError"))
-        except Exception as error:  # noqa: BLE001 - collected, raised by `raise_failures`
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._exit = self._exit or error
+        except BaseException as error:  # noqa: BLE001 - collected, raised by `raise_failures`
             error.add_note(f"while closing {what}")
             late = TimeoutError(f"{what} did not close within {timeout} s")
-            self._failures.append(late if limit.expired() else error)
+            self._failures.append(late if limit.expired() else error if isinstance(error, Exception) else _named(error))
 
     def raise_failures(self, app_name: str) -> None:
-        """Raise what went wrong: a cancellation, else an ExceptionGroup of all failures."""
+        """Raise what went wrong: the wish to exit, a cancellation, else an ExceptionGroup of all failures."""
+        if self._exit is not None:
+            raise self._exit
         if self._cancelled is not None:
             raise self._cancelled
         if self._failures:
             raise ExceptionGroup(f"closing the runner of app {app_name!r} failed in part", self._failures)
+
+
+def _named(error: BaseException) -> RuntimeError:
+    """A bare BaseException for a group of ordinary ones."""
+    named = RuntimeError(repr(error))
+    named.__cause__ = error
+    return named
 
 
 class _LoopThread:

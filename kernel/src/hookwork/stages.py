@@ -14,7 +14,7 @@ from contextlib import aclosing
 from contextvars import Context, copy_context
 from typing import Any, Generic, TypeVar
 
-from hookwork.plugins.dispatch import Chain
+from hookwork.plugins.dispatch import Chain, stray
 
 logger = logging.getLogger("hookwork.plugins")
 
@@ -104,9 +104,12 @@ async def enter_all(chain: Chain, values: tuple[Any, ...], stage: Stage) -> list
             await manager.__aenter__()
         except BaseException as error:
             error.add_note(f"raised by plugin {name!r} on entering around_{stage.kind}")
-            stage.outcome = StageOutcome(error=error)
-            await leave_all(entered, stage, error)
-            raise
+            leaving = stray(error, name, f"around_{stage.kind}")
+            stage.outcome = StageOutcome(error=leaving)
+            await leave_all(entered, stage, leaving)
+            if leaving is error:
+                raise
+            raise leaving from error
         entered.append((manager, name))
     return entered
 
@@ -128,6 +131,9 @@ async def leave_all(
                 logger.warning("plugin %r did not leave around_%s within %s s; abandoned", name, stage.kind, timeout)
                 continue
             raised.add_note(f"raised by plugin {name!r} on leaving around_{stage.kind}")
+            if error is None and (other := stray(raised, name, f"around_{stage.kind}")) is not raised:
+                other.__cause__ = raised
+                raised = other
             if error is None:
                 error = raised
                 stage.outcome = StageOutcome(error=raised, source=name)

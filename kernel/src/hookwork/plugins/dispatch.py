@@ -7,6 +7,7 @@ work, and a hook nobody implements costs one truth test.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -126,6 +127,10 @@ def _check_names(plugin: Any, name: str) -> None:
     """Refuse a public method that looks like a hook and is none (PGY-16)."""
     if not isinstance(plugin, Plugin):
         return
+    for attribute in LIFECYCLE_HOOKS:
+        member = inspect.getattr_static(type(plugin), attribute, None)
+        if member is not None and not callable(member) and not isinstance(member, classmethod | staticmethod):
+            raise PluginError(f"plugin {name!r}: {attribute!r} is a hook, so it must be a method, not {member!r}")
     # Of the class only: a callable that an instance keeps under such a name is its own affair.
     for attribute in dir(type(plugin)):
         if attribute not in LIFECYCLE_HOOKS and _looks_like_hook(attribute):
@@ -200,6 +205,12 @@ def _registered(manager: pluggy.PluginManager, plugins: Iterable[Any]) -> Iterab
         except (ValueError, pluggy.PluginValidationError) as error:
             why = _strange_argument(manager, plugin) or " ".join(str(error).split())
             raise PluginError(f"plugin {name!r} cannot be used: {why}") from error
+        if not isinstance(plugin, Plugin) and not manager.get_hookcallers(plugin):
+            # It would be listed and never called: a guard that guards nothing.
+            raise PluginError(
+                f"plugin {name!r} ({type(plugin).__name__}) implements no hook; derive its class from hookwork.Plugin, "
+                "or put @hookimpl on its functions"
+            )
         seen[name] = plugin
         yield name, plugin
 
@@ -227,6 +238,14 @@ def _note(error: BaseException, name: str, hook: str) -> None:
     error.add_note(f"raised by plugin {name!r} in {hook!r}")
 
 
+def stray(error: BaseException, name: str, hook: str) -> BaseException:
+    """A plugin's error as it goes on: a CancelledError that nobody asked for would pass for a cancelled run."""
+    task = asyncio.current_task()
+    if not isinstance(error, asyncio.CancelledError) or task is None or task.cancelling():
+        return error
+    return PluginError(f"plugin {name!r} let a CancelledError escape from {hook!r} though nobody cancels the run")
+
+
 async def first(chain: Chain, hook: str, *values: Any) -> tuple[Any, str] | None:
     """FIRST rule: (value, plugin name) of the first implementation with an opinion, or None."""
     for call, name in chain:
@@ -243,6 +262,10 @@ async def first(chain: Chain, hook: str, *values: Any) -> tuple[Any, str] | None
                         # Most likely meant as "no opinion"; it silences every plugin after it (TT-11).
                         logger.debug("hook %s: plugin %s returned its input; return None instead", hook, name)
                 return result, name
+        except asyncio.CancelledError as error:
+            if (other := stray(error, name, hook)) is error:
+                raise
+            raise other from error
         except Exception as error:
             _note(error, name, hook)
             raise
@@ -268,6 +291,10 @@ async def notify(chain: Chain, hook: str, *values: Any) -> None:
             result = call(*values)
             if result is not None and inspect.isawaitable(result):
                 await result
+        except asyncio.CancelledError as error:
+            if stray(error, name, hook) is error:
+                raise
+            logger.exception("plugin %r raised in %r; the run goes on", name, hook)
         except Exception:
             # An observer's fault must not change the outcome (PLUG-12).
             logger.exception("plugin %r raised in %r; the run goes on", name, hook)
