@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from hookwork.artifact_names import check_filename
 from hookwork.errors import ValidationError
 from hookwork.records.content import Blob, Part
-from hookwork_files import FileArtifactService
+from hookwork_files import FileArtifactService, tree
+from hookwork_files.disk import is_spelled_so
 from hookwork_files.names import MAX_FOLDER_BYTES, artifact_folders, owner_folder
 
 KEY: dict[str, Any] = {"app_name": "shop", "user_id": "ann", "session_id": "s1"}
@@ -204,3 +205,27 @@ async def test_ids_of_all_kinds_have_folders_of_their_own(tmp_path: Path) -> Non
         assert await service.load_artifact(**{**KEY, "user_id": user}, filename="user:a") == blob(user.encode())
     with pytest.raises(ValidationError, match="surrogate"):
         await service.list_artifacts(**{**KEY, "user_id": "half \ud83d"})
+
+
+async def test_fil_3_where_case_is_folded_each_user_still_has_files_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file system is played by links: ``APPS`` and ``Ann`` answer, but are not what the folders are called."""
+    await FileArtifactService(tmp_path).save_artifact(**KEY, filename="user:a", artifact=blob(b"of ann"))
+    users = tmp_path / "apps/shop/users"
+    (users / "Ann").symlink_to(users / "ann")
+    (tmp_path / "APPS").symlink_to(tmp_path / "apps")
+    monkeypatch.setattr(tree, "is_spelled_so", lambda path: not path.is_symlink())
+    service = FileArtifactService(tmp_path)
+    other = {**KEY, "user_id": "Ann"}
+    assert await service.list_artifacts(**other) == []
+    await service.save_artifact(**other, filename="user:a", artifact=blob(b"of Ann"))
+    assert await service.load_artifact(**other, filename="user:a") == blob(b"of Ann")
+    assert await service.load_artifact(**KEY, filename="user:a") == blob(b"of ann")
+    assert await service.list_versions(**KEY, filename="user:a") == [1]
+
+
+def test_is_spelled_so(tmp_path: Path) -> None:
+    (tmp_path / "ann").mkdir()
+    assert is_spelled_so(tmp_path / "ann")
+    assert not is_spelled_so(tmp_path / "Ann")

@@ -86,6 +86,11 @@ def newest_change(folder: Path) -> float:
     return max(times)
 
 
+def is_spelled_so(path: Path) -> bool:
+    """Whether an existing file or folder has exactly this name, and not one that its file system takes for equal."""
+    return path.name in os.listdir(path.parent)
+
+
 def same_bytes(one: Path, other: Path, chunk: int = 1 << 20) -> bool:
     """Whether two files hold the same bytes."""
     if one.stat().st_size != other.stat().st_size:

@@ -50,6 +50,11 @@ def owner_folder(name: str) -> str:
     return folder if _fits(folder) else _hashed(name)
 
 
+def other_owner_folder(name: str) -> str:
+    """The folder of an app, a user or a session whose own one stands for another spelling of its name."""
+    return _hashed(name)
+
+
 def artifact_folders(name: str) -> list[str]:
     """The relative folders in which an artifact may be, in the order in which a new one tries them.
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from hookwork.artifact_names import USER_PREFIX, check_filename
 from hookwork.errors import ValidationError
-from hookwork_files.disk import UNNAMEABLE, make_folders
+from hookwork_files.disk import UNNAMEABLE, is_spelled_so, make_folders
 from hookwork_files.folder import ArtifactFolder
-from hookwork_files.names import artifact_folders, legacy_folder, owner_folder
+from hookwork_files.names import artifact_folders, legacy_folder, other_owner_folder, owner_folder
 
 
 class Place(NamedTuple):
@@ -36,12 +36,27 @@ class Tree:
         self.root = root
         self._nested = nested
         self._sync = sync
+        self._folds_case: bool | None = None
 
     def scope(self, app_name: str, user_id: str, session_id: str | None) -> Path:
         """The folder above the artifacts of a session, or of a user (``session_id`` None)."""
-        user = self.root / "apps" / owner_folder(app_name) / "users" / owner_folder(user_id)
-        owner = user if session_id is None else user / "sessions" / owner_folder(session_id)
+        user = self._owner(self._owner(self.root / "apps", app_name) / "users", user_id)
+        owner = user if session_id is None else self._owner(user / "sessions", session_id)
         return owner / "artifacts"
+
+    def _owner(self, above: Path, name: str) -> Path:
+        """The folder of an app, a user or a session. Where case is folded, ``Ann`` must not get that of ``ann``."""
+        folder = above / owner_folder(name)
+        if self._folds and folder.exists() and not is_spelled_so(folder):
+            return above / other_owner_folder(name)
+        return folder
+
+    @property
+    def _folds(self) -> bool:
+        """Whether the file system takes names of different case for equal, as those of macOS and Windows do."""
+        if self._folds_case is None and (self.root / "apps").exists():
+            self._folds_case = (self.root / "APPS").exists()
+        return bool(self._folds_case)
 
     def scope_of(self, place: Place) -> Path:
         """The folder above an artifact's own."""
