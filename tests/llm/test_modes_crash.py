@@ -303,6 +303,40 @@ async def test_act_18_an_answer_inside_a_task_does_not_forget_its_hand_over() ->
     await everywhere(Scene(build=build, turns=turns, ran=["go"]))
 
 
+async def test_hitl_12_an_id_that_waits_for_an_approval_does_not_come_again() -> None:
+    """Another agent's newer, finished call of the id hides nothing: an approved call is run once."""
+
+    def build(world: World) -> Any:
+        def gated(name: str) -> Any:
+            return world.tool(name, require_confirmation=True)
+
+        inner = world.llm("inner", call("go_in", id="call_0"), "in", "in again", tools=[gated("go_in")])
+        turn = [call("ask", id="call_1"), call("go", id="call_0")]
+        return world.llm("root", turn, call("go", id="call_0"), "done", tools=[world.asker("ask", inner), gated("go")])
+
+    lab = Lab(build, Memory())
+    await lab.run("hi")
+    await lab.run(await lab.answer({"r1": YES}))
+    for request in ("r2", "r3"):
+        await lab.run(await lab.answer({request: YES}))
+    assert sorted(name for name in lab.world.ran if name.startswith("go")) == ["go", "go", "go_in"]
+    assert (await lab.session()).open_calls == {}
+    lab.world.check_prompts()
+
+
+async def test_res_3_a_crash_changes_nothing_for_a_turn_with_a_call_that_waits() -> None:
+    """The loop stops behind a batch with an unanswered long-running call, also when the rest of it was run again."""
+
+    def build(world: World) -> Any:
+        tools = [world.tool("look"), world.tool("wait", None, long_running=True)]
+        return world.llm("root", [call("look", id="l1"), call("wait", id="w1")], "done", tools=tools)
+
+    first = ["U 'hi'", "root@1 call look#l1 call wait#w1", "root@1 response look#l1"]
+    second = ["U response wait#w1", "root@1 'done' ✓"]
+    turns: Any = [("hi", first, "paused w1"), ({"w1": {"result": 1}}, second, "completed")]
+    await everywhere(Scene(build=build, turns=turns, ran=["look", "wait"], unsure=["wait"]))
+
+
 def test_activations_4_ids_of_calls_cannot_look_like_places() -> None:
     assert task_segment("book", "c1", 2) == "book@c1~2"
     assert task_segment("book", "c1~2", 1) == "book@c1%7E2"

@@ -19,7 +19,7 @@ from hookwork.tool import SkipSummarizationDisplayer, capability
 from hookwork_llm.agent_calls import TASK_COMPLETED, TaskTool
 from hookwork_llm.delegation import delegate, stored_call
 from hookwork_llm.replies import Reply, accepted
-from hookwork_llm.standing import sort_calls
+from hookwork_llm.standing import Pending, sort_calls
 from hookwork_llm.structured_output import SetModelResponseTool, object_text
 from hookwork_llm.tool_calls import ToolCall, is_runnable, run_calls
 
@@ -303,6 +303,8 @@ async def resume_batch(flow: Flow) -> AsyncGenerator[Event, None]:
             async for event in events:
                 yield event
         waits = waits or batch.waits
+        if not pending.answered and _stopped_at(pending):
+            flow.over = True
     held = flow.over
     # A task that was begun goes on, whatever else waits; a new one is not begun beside a call that waits (RES-3).
     tasks = [call for call in pending.tasks if not waits or view.scope_record(call.scope) is not None]
@@ -312,6 +314,12 @@ async def resume_batch(flow: Flow) -> AsyncGenerator[Event, None]:
             async for event in events:
                 yield event
     flow.over = flow.over or held
+
+
+def _stopped_at(pending: Pending) -> bool:
+    """Whether a turn that was cut off goes no further: one of its calls stays without response (RES-3)."""
+    turns = {call.turn for call in pending.unrun}
+    return any(call.turn in turns and call.kind == "tool" and not call.responses for call in pending.waiting)
 
 
 def _tool_call(flow: Flow, call: Call, group: int, decision: ToolConfirmation | None = None) -> ToolCall:

@@ -231,12 +231,14 @@ class ModelStage:
         return stage_stream(chain, (self.ctx, self.request), stage, self._staged)
 
     def _waits(self, call_id: str) -> bool:
-        """Whether the newest call of an id is open, or waits for an approval."""
-        call = self.ctx._inv.history().newest_call(call_id)
-        if call is None:
-            return False
-        last = call.last_response
-        return call.is_open or (last is not None and last.placeholder)
+        """Whether a call of an id is open, whoever made it, or one of this agent's waits for an approval."""
+        for call in self.ctx._inv.history().unanswered.values():
+            if call.id == call_id:
+                last = call.last_response
+                asked = last is not None and last.placeholder and call.author == self.agent.name
+                if call.is_open or asked:
+                    return True
+        return False
 
     def polished(self, response: ModelResponse) -> ModelResponse:
         """A response of a plain stage with its call ids, and its error code when it says nothing."""
