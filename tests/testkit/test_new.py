@@ -14,6 +14,7 @@ import pytest
 
 from hookwork.cli import main
 from hookwork.errors import ConfigurationError
+from hookwork.settings import KEYS
 from hookwork_testkit.new.names import KINDS, Names, names_of
 from hookwork_testkit.new.writing import rendered, series
 
@@ -54,9 +55,15 @@ def test_other_forms_of_a_name_are_refused(given: str) -> None:
         names_of(given)
 
 
-@pytest.mark.parametrize("given", ["user", "cache", "llm", "kernel", "retry-and-reflect"])
+@pytest.mark.parametrize("given", ["user", "cache", "llm", "kernel", "retry-and-reflect", "chat", "version"])
 def test_names_of_the_kit_itself_are_refused(given: str) -> None:
     with pytest.raises(ConfigurationError, match="Hookwork itself uses"):
+        names_of(given)
+
+
+@pytest.mark.parametrize("given", KEYS)
+def test_keys_of_the_settings_are_refused(given: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"'{given}' is a key of the settings"):
         names_of(given)
 
 
@@ -127,6 +134,18 @@ def test_a_name_that_another_distribution_uses_is_refused_for_its_kind(
     assert result.code == 1
     assert "'word_count' exists already in somebodys-agents 0.1.0" in result.err
     assert new("plugin", "word-count").code == 0  # a plugin of that name is told apart from an agent
+
+
+@pytest.mark.parametrize(("kind", "group"), [("plugin", "hookwork"), ("extension", "hookwork.plugins")])
+def test_a_plugin_and_an_extension_may_not_share_a_name(
+    kind: str, group: str, new: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would share the table of the settings."""
+    _install(tmp_path, {"name": "somebodys-parts", "entry-points": {group: {"word_count": "x:y"}}})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = new(kind, "word-count")
+    assert result.code == 1
+    assert "'word_count' exists already in somebodys-parts 0.1.0" in result.err
 
 
 def test_a_folder_with_other_files_is_filled(new: Callable[..., Result], tmp_path: Path) -> None:

@@ -8,9 +8,13 @@ from typing import NamedTuple
 from hookwork.catalogue import COMMANDS, MODEL_FAMILIES, PLUGIN_NAMES, SERVICE_SCHEMES
 from hookwork.errors import ConfigurationError
 from hookwork.plugins.entry_points import AGENTS, EXTENSIONS, PLUGINS, installed_version, read_entry_points
+from hookwork.settings import KEYS
 
 #: What can be written → the group of the entry point that it is found by.
 KINDS = {"agent": AGENTS, "extension": EXTENSIONS, "plugin": PLUGINS}
+
+#: Kind → the groups whose names it may not repeat: a plugin and an extension of one name would share a settings table.
+_RIVALS = {"agent": (AGENTS,), "extension": (EXTENSIONS, PLUGINS), "plugin": (PLUGINS, EXTENSIONS)}
 
 _PREFIX = "hookwork"
 _FORM = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
@@ -33,7 +37,7 @@ def names_of(given: str) -> Names:
         given: lower-case words joined by ``-`` or ``_``, at most 50 characters.
 
     Raises:
-        ConfigurationError: another form, or a name that Hookwork itself uses.
+        ConfigurationError: another form, a key of the settings, or a name that Hookwork itself uses.
     """
     words = re.split("[-_]", given) if len(given) <= _MAX_LENGTH and _FORM.fullmatch(given) else []
     if len(words) > 1 and words[0] == _PREFIX:
@@ -49,8 +53,14 @@ def names_of(given: str) -> Names:
         package="_".join([_PREFIX, *words]),
         class_name="".join(word.capitalize() for word in words),
     )
-    # An app named "user" would clash with the author of a person's messages.
-    if names.name in ("user", _PREFIX) or names.distribution in own_distributions():
+    if names.name in KEYS:
+        raise ConfigurationError(
+            f"{given!r} is a key of the settings, so no table can have that name; choose another one "
+            f"(keys: {', '.join(KEYS)})"
+        )
+    # An app named "user" would clash with the author of a person's messages, and an extension named as a command with
+    # the owner of that command.
+    if names.name in ("user", "version", _PREFIX, *COMMANDS) or names.distribution in own_distributions():
         raise ConfigurationError(f"{given!r} is a name that Hookwork itself uses; choose another one")
     return names
 
@@ -63,12 +73,15 @@ def own_distributions() -> frozenset[str]:
 
 
 def check_free(kind: str, names: Names) -> None:
-    """Raise ConfigurationError when that distribution, or something of that kind and name, is installed already."""
+    """Raise ConfigurationError when that distribution, or something of that name that it would be confused with, is installed."""
     version = installed_version(names.distribution)
     if version is not None:
         raise ConfigurationError(f"{names.distribution} {version} is installed already; choose another name")
-    for point in read_entry_points()[KINDS[kind]]:
-        if point.name == names.name:
-            raise ConfigurationError(
-                f"{kind} {names.name!r} exists already in {point.distribution} {point.version}; choose another name"
-            )
+    groups = {group: what for what, group in KINDS.items()}
+    for group in _RIVALS[kind]:
+        for point in read_entry_points()[group]:
+            if point.name == names.name:
+                raise ConfigurationError(
+                    f"{groups[group]} {names.name!r} exists already in {point.distribution} {point.version}; choose "
+                    "another name"
+                )
