@@ -73,7 +73,7 @@ def own_distributions() -> frozenset[str]:
 
 
 def check_free(kind: str, names: Names) -> None:
-    """Raise ConfigurationError when that distribution, or something of that name that it would be confused with, is installed."""
+    """Raise ConfigurationError when that distribution, or a rival of that name, is installed already."""
     version = installed_version(names.distribution)
     if version is not None:
         raise ConfigurationError(f"{names.distribution} {version} is installed already; choose another name")
