@@ -20,7 +20,7 @@ from hookwork_testkit.suites.base import say, texts
 KEY = {"app_name": "app", "user_id": "user", "session_id": "s"}
 
 
-async def turn(service: DatabaseSessionService) -> None:
+async def check_turn(service: DatabaseSessionService) -> None:
     """Two events through two services' worth of paths."""
     session = await service.create_session(**KEY, state={"app:a": 0})
     await service.append_event(session, say("one", delta={"k": 1, "app:a": 1, "user:u": 1}))
@@ -34,7 +34,7 @@ async def turn(service: DatabaseSessionService) -> None:
 
 async def test_db_4_a_sync_engine_in_memory_shares_its_connection() -> None:
     engine = sqlalchemy.create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
-    await turn(DatabaseSessionService(engine))
+    await check_turn(DatabaseSessionService(engine))
     with engine.connect() as connection:
         assert connection.execute(sqlalchemy.text("SELECT COUNT(*) FROM events")).scalar() == 2
     engine.dispose()
@@ -46,14 +46,14 @@ async def test_db_4_an_engine_on_a_file(tmp_path: Path, asynchronous: bool) -> N
     if asynchronous:
         pytest.importorskip("aiosqlite")
     engine = make(f"sqlite{'+aiosqlite' if asynchronous else ''}:///{tmp_path}/s.db")
-    await turn(DatabaseSessionService(engine))
+    await check_turn(DatabaseSessionService(engine))
 
 
 async def test_db_4_an_async_engine_on_postgresql(schemas: Schemas) -> None:
     url = (await schemas.url()).partition("?")[0].replace("postgresql:", "postgresql+asyncpg:")
     settings = {"server_settings": {"search_path": schemas.made[0]}}
     engine = create_async_engine(url, connect_args=settings)
-    await turn(DatabaseSessionService(engine, create_schema=True))
+    await check_turn(DatabaseSessionService(engine, create_schema=True))
     async with engine.connect() as connection:
         assert (await connection.execute(sqlalchemy.text("SELECT COUNT(*) FROM events"))).scalar() == 2
     await engine.dispose()
@@ -62,7 +62,7 @@ async def test_db_4_an_async_engine_on_postgresql(schemas: Schemas) -> None:
 async def test_db_4_an_async_engine_on_mariadb(databases: Databases) -> None:
     url = (await databases.url()).partition("?")[0].replace("mariadb:", "mariadb+asyncmy:")
     engine = create_async_engine(url)
-    await turn(DatabaseSessionService(engine, create_schema=True))
+    await check_turn(DatabaseSessionService(engine, create_schema=True))
     async with engine.connect() as connection:
         assert (await connection.execute(sqlalchemy.text("SELECT COUNT(*) FROM events"))).scalar() == 2
     await engine.dispose()

@@ -18,7 +18,7 @@ from hookwork_testkit.suites.base import say, texts
 KEY: dict[str, Any] = {"app_name": "golden", "user_id": "u1", "session_id": "s"}
 
 
-async def take_turns(ours: str, theirs: str) -> None:
+async def check_turns(ours: str, theirs: str) -> None:
     """Both append in turns to a session that google-adk's tables hold; both read everything equally."""
     service = session_service(ours)
     session = await service.create_session(**KEY, state={"app:count": 1})
@@ -42,7 +42,7 @@ async def test_cs_39_google_adk_and_hookwork_take_turns_on_postgresql() -> None:
         ours = SERVER.rpartition("/")[0] + f"/{name}"
         theirs = ours.replace("postgresql:", "postgresql+asyncpg:")
         await peer("tables", theirs, "golden", "u1", "none")
-        await take_turns(ours, theirs)
+        await check_turns(ours, theirs)
     finally:
         await _administer(f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -54,7 +54,7 @@ async def test_dbl_2_google_adk_and_hookwork_take_turns_on_mariadb(databases: Da
     theirs = f"mysql+asyncmy://root@{HOST}:{PORT}/{name}"
     await peer("tables", theirs, "golden", "u1", "none")
     ours = f"mysql://root@{HOST}:{PORT}/{name}"
-    await take_turns(ours, theirs)
+    await check_turns(ours, theirs)
     service = session_service(ours)
     for other in ("U1", "u1 "):
         with pytest.raises(BackendError, match="binary collation"):
@@ -81,4 +81,4 @@ async def test_dbl_3_google_adks_mariadb_tables_are_refused_and_can_be_repaired(
     await service.close()
     remedy = [line for line in str(refused.value).splitlines() if line.startswith("ALTER")]
     await administer(*remedy, "SELECT 1", database=name)
-    await take_turns(ours, theirs)
+    await check_turns(ours, theirs)

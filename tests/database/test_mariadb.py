@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.database import processes, servers
+from tests.database.forgetful import Forgetful
 from tests.database.proxy import RoundTrips
 
 from hookwork.errors import BackendError, ConfigurationError
@@ -79,15 +80,27 @@ class TestMariaDb(SessionServiceSuite):
 
     async def make_service(self) -> SessionService:
         url = await self.databases.url(pool_size=2)
-        service = session_service(url)
+        service = self.build(url)
         self.urls[service] = url
         return service
 
     async def make_service_again(self, service: SessionService) -> SessionService:
-        return session_service(self.urls[service])
+        return self.build(self.urls[service])
 
     async def make_refusing_service(self) -> SessionService:
         return session_service(await self.databases.url(foreign_appends="refuse"))
+
+    def build(self, url: str) -> DatabaseSessionService:
+        return session_service(url)
+
+
+class TestProcesses(TestMariaDb):
+    """Every handle is a process of its own: what others stored is always found by the database."""
+
+    max_examples = 5
+
+    def build(self, url: str) -> DatabaseSessionService:
+        return Forgetful(url)
 
 
 class TestAsOnMySql(SessionServiceSuite):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.database import processes, servers
+from tests.database.forgetful import Forgetful
 from tests.database.proxy import RoundTrips
 
 from hookwork.errors import BackendError, ConfigurationError
@@ -81,6 +82,15 @@ class TestPostgres(SessionServiceSuite):
 
     async def make_refusing_service(self) -> SessionService:
         return self.build(await self.schemas.url(foreign_appends="refuse"))
+
+
+class TestProcesses(TestPostgres):
+    """Every handle is a process of its own: what others stored is always found by the database."""
+
+    max_examples = 5
+
+    def build(self, url: str) -> DatabaseSessionService:
+        return Forgetful(url)
 
 
 # --- what the suite does not ask --------------------------------------------------------------------------------------

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.database.forgetful import Forgetful
 
 import hookwork_database.sqlite.store as store_module
-from hookwork.records.session import Session
 from hookwork.services import SessionService
 from hookwork_database import DatabaseSessionService, session_service
-from hookwork_database.loaded import LoadedCache
 from hookwork_database.sqlite.connecting import Connector
 from hookwork_database.sqlite.store import SqliteStore
 from hookwork_testkit.suites import SessionServiceSuite
@@ -69,16 +68,6 @@ class TestFile(SessionServiceSuite):
         """Before the write, after the event is in, and at the shared state (CS-27)."""
         names = ("append", "Appended", "merge_app")
         return {name: lambda name=name: failing(name) for name in names}  # type: ignore[misc]
-
-
-class Forgetful(DatabaseSessionService):
-    """Opens every handle as another process would: nothing is known, and nothing is shared with other handles."""
-
-    async def get_session(self, **arguments: Any) -> Session:
-        cache, self._cache = self._cache, LoadedCache(0)
-        session = await super().get_session(**arguments)
-        self._cache = cache
-        return session
 
 
 class TestProcesses(TestFile):

@@ -314,3 +314,11 @@ async def test_case_sess_5_hosts_in_other_time_zones(tmp_path: Path) -> None:
     assert printed[1][1:3] == printed[0][1:3] == ["1735689600.0", "1735689601.0"]
     assert printed[1][0] > printed[0][0]
     assert printed[0][0].endswith("+00:00")
+
+
+def test_url_2_options_of_a_url_hold_for_a_service_made_by_hand() -> None:
+    assert DatabaseSessionService("sqlite://?foreign_appends=refuse").foreign_appends == "refuse"
+    assert (
+        DatabaseSessionService("sqlite://?foreign_appends=refuse", foreign_appends="absorb").foreign_appends == "absorb"
+    )
+    assert DatabaseSessionService("sqlite://").foreign_appends == "absorb"

@@ -63,11 +63,15 @@ def session_service(url: str, *, settings: Mapping[str, Any] | None = None) -> D
     Raises:
         ConfigurationError: the URL or an option is wrong.
     """
+    return DatabaseSessionService(store_of(url, settings=settings), **service_options(url, settings))
+
+
+def service_options(url: str, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The options of a URL, or of the settings, that are the service's and not its database's."""
     dialect = dialect_of(url)
     _, _, query = split_url(url)
     options, _ = read_options(url, query, settings, dialect, "sessions", strict=dialect == "sqlite")
-    of_service = {name: options[name] for name in _OF_SERVICE if name in options}
-    return DatabaseSessionService(store_of(url, settings=settings), **of_service)
+    return {name: options[name] for name in _OF_SERVICE if name in options}
 
 
 def store_of(url: str, *, settings: Mapping[str, Any] | None = None, create_schema: bool | None = None) -> Store:

@@ -41,7 +41,9 @@ class DatabaseSessionService(SessionService):
         create_schema: whether absent tables are created at first use; None: on SQLite only, unless the URL says so.
         foreign_appends: ``absorb`` takes in events that others stored meanwhile, as long as they touch no state key
             that this handle wrote or is about to write; ``refuse`` makes every such event stale (services SES-18).
-        cache_sessions: of how many recently used sessions the logs are kept; 0 keeps none (services LOG-7).
+            None: as the URL says, else ``absorb``.
+        cache_sessions: of how many recently used sessions the logs are kept; 0 keeps none (services LOG-7). None: as
+            the URL says, else 256.
 
     Raises:
         ValidationError: an option has no valid value.
@@ -53,9 +55,12 @@ class DatabaseSessionService(SessionService):
         database: str | Store | Any,
         *,
         create_schema: bool | None = None,
-        foreign_appends: Literal["absorb", "refuse"] = "absorb",
-        cache_sessions: int = 256,
+        foreign_appends: Literal["absorb", "refuse"] | None = None,
+        cache_sessions: int | None = None,
     ) -> None:
+        asked = _asked(database)
+        foreign_appends = foreign_appends or asked.get("foreign_appends", "absorb")
+        cache_sessions = asked.get("cache_sessions", 256) if cache_sessions is None else cache_sessions
         if foreign_appends not in ("absorb", "refuse"):
             raise ValidationError(f"foreign_appends must be 'absorb' or 'refuse', not {foreign_appends!r}")
         if type(cache_sessions) is not int or cache_sessions < 0:
@@ -314,6 +319,15 @@ class DatabaseSessionService(SessionService):
         await self._appends.finish()
         await self._store.close()
         self._cache.clear()
+
+
+def _asked(database: Any) -> dict[str, Any]:
+    """The options of a URL that are the service's."""
+    if not isinstance(database, str):
+        return {}
+    from hookwork_database.opening import service_options
+
+    return service_options(database)
 
 
 def _store(database: Any, create_schema: bool | None) -> Store:
