@@ -1,4 +1,4 @@
-"""Files of a session and its user, as a call site sees them (services ART-13)."""
+"""Files of a session and its user, as a call site sees them (services ART-13), and those of a message (RUN-15)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.effects import WriteResult, perform
 from hookwork.errors import ConfigurationError, PluginError
-from hookwork.records.content import Part
+from hookwork.records.content import Content, Part
 
 if TYPE_CHECKING:
     from hookwork.context import CallbackContext
+    from hookwork.invocation import Invocation
     from hookwork.services import ArtifactVersion
 
 
@@ -96,3 +97,20 @@ class Artifacts:
     async def describe(self, filename: str, version: int | None = None) -> ArtifactVersion:
         """What is known of a version."""
         return await self._service().get_artifact_version(**self._scope(), filename=filename, version=version)  # type: ignore[no-any-return]
+
+
+async def save_blobs(inv: Invocation, content: Content) -> tuple[Content, dict[str, int]]:
+    """Inline data of the message as artifacts, on a copy of the message (RUN-15)."""
+    assert inv.artifacts is not None
+    parts: list[Part] = []
+    versions: dict[str, int] = {}
+    for i, part in enumerate(content.parts):
+        if part.inline_data is None:
+            parts.append(part)
+            continue
+        name = f"artifact_{inv.invocation_id}_{i}"
+        versions[name] = await inv.artifacts.save_artifact(
+            app_name=inv.app_name, user_id=inv.user_id, session_id=inv.session_id, filename=name, artifact=part
+        )
+        parts.append(Part(text=f"Uploaded file: {name}. It is saved as an artifact."))
+    return content.replace(parts=parts), versions

@@ -8,8 +8,10 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hookwork.activation import COMPLETED, Activation, checked
+from hookwork.artifacts import save_blobs
 from hookwork.context import InvocationContext
 from hookwork.control import RunControl
+from hookwork.ending import end_run
 from hookwork.entry import Entry, decide
 from hookwork.ephemeral import EphemeralScope
 from hookwork.errors import (
@@ -22,9 +24,9 @@ from hookwork.errors import (
 from hookwork.invocation import Invocation, RunConfig
 from hookwork.node import Standing
 from hookwork.platform import new_uuid, timestamp
-from hookwork.plugins.dispatch import first, notify
+from hookwork.plugins.dispatch import first
 from hookwork.policy import locks_of
-from hookwork.records.content import Content, FunctionResponse, Part, user_content
+from hookwork.records.content import Content, user_content
 from hookwork.records.event import NO_ACTIONS, Event, EventActions, NodeInfo, is_human_input
 from hookwork.records.session import Session
 from hookwork.run import RunOutcome, check_message
@@ -134,7 +136,7 @@ class RunCore(RunControl):
             except BaseException as error:  # noqa: BLE001 - every way out ends in after_run, then goes on
                 leaving = error
             self.ending = True
-            await self._end(inv, ctx, leaving)
+            await end_run(self, inv, ctx, leaving)
             if leaving is not None and not isinstance(leaving, GeneratorExit):
                 raise leaving
         except BaseException as error:
@@ -297,7 +299,7 @@ class RunCore(RunControl):
                 self._conclude(inv, activation)
             stage.outcome = StageOutcome(self.outcome, source=answer[1] if answer is not None else "default")
         except BaseException as error:
-            self._conclude_error(inv, error)
+            self.conclude_error(inv, error)
             stage.outcome = StageOutcome(self.outcome, error=error)
             raise
 
@@ -319,7 +321,7 @@ class RunCore(RunControl):
         for number, (scope, content) in enumerate(messages):
             artifacts: dict[str, int] = {}
             if content is not None and self.config.save_input_blobs_as_artifacts and inv.artifacts is not None:
-                content, artifacts = await self._save_blobs(inv, content)
+                content, artifacts = await save_blobs(inv, content)
             actions = NO_ACTIONS
             if artifacts or (self.state_delta and number == 0):
                 actions = EventActions(
@@ -336,7 +338,7 @@ class RunCore(RunControl):
                 node_info=NodeInfo(path=self.entry.address) if self.entry.address else None,
                 custom_metadata=self.config.custom_metadata,
             )
-            stored.append(await self._append(inv, event))
+            stored.append(await self.append(inv, event))
         if messages[0][1] is not None:
             inv.user_content = self.message if len(messages) > 1 else messages[0][1]
         return stored
@@ -352,22 +354,6 @@ class RunCore(RunControl):
         self.message = inv.user_content = message
         self._take(inv, entry)
         ctx.enter_at(entry.agent, f"run/{inv.user_messages}")
-
-    async def _save_blobs(self, inv: Invocation, content: Content) -> tuple[Content, dict[str, int]]:
-        """Inline data of the message as artifacts, on a copy of the message (RUN-15)."""
-        assert inv.artifacts is not None
-        parts: list[Part] = []
-        versions: dict[str, int] = {}
-        for i, part in enumerate(content.parts):
-            if part.inline_data is None:
-                parts.append(part)
-                continue
-            name = f"artifact_{inv.invocation_id}_{i}"
-            versions[name] = await inv.artifacts.save_artifact(
-                app_name=inv.app_name, user_id=inv.user_id, session_id=inv.session_id, filename=name, artifact=part
-            )
-            parts.append(Part(text=f"Uploaded file: {name}. It is saved as an artifact."))
-        return content.replace(parts=parts), versions
 
     # --- events -------------------------------------------------------------------------------------------------------
 
@@ -428,12 +414,12 @@ class RunCore(RunControl):
                     inv.live.drop(settled)
                 settled = inv.live.settle((), filtered.actions.state_delta)
             event = filtered
-        stored = await self._append(inv, event, settled)
+        stored = await self.append(inv, event, settled)
         if stored.is_final_response():
             self.final = stored
         return stored
 
-    async def _append(self, inv: Invocation, event: Event, settled: Settled | None = None) -> Event:
+    async def append(self, inv: Invocation, event: Event, settled: Settled | None = None) -> Event:
         """Append through the write effect; what cannot be stored leaves the live state (DLT-7, RUN-21)."""
         assert inv.sessions is not None
         try:
@@ -486,7 +472,7 @@ class RunCore(RunControl):
             return
         self.outcome = self._outcome(COMPLETED, output=activation.output, open_delegations=delegations)
 
-    def _conclude_error(self, inv: Invocation, error: BaseException) -> None:
+    def conclude_error(self, inv: Invocation, error: BaseException) -> None:
         if self.stop_reason or isinstance(error, GeneratorExit | asyncio.CancelledError):
             reason = self.stop_reason or ("left" if isinstance(error, GeneratorExit) else "cancelled")
             self.outcome = self._outcome("closed", reason=reason)
@@ -503,84 +489,6 @@ class RunCore(RunControl):
             for buffer in buffers:
                 inv.live.discard(buffer)
         inv.unsettled.clear()
-
-    async def _end(self, inv: Invocation, ctx: InvocationContext, error: BaseException | None) -> None:
-        """Seal, error hooks, ``after_run`` and compaction (RUN-22, RUN-23, HND-5, CMP-4)."""
-        if self.outcome is None or (error is not None and self.outcome.kind in (COMPLETED, "paused", "ended")):
-            self._conclude_error(inv, error or RuntimeError("the run ended without an outcome"))
-        closed = self.outcome is not None and self.outcome.kind == "closed"
-        cancelled_from_outside = isinstance(error, asyncio.CancelledError) and not self.stop_sent
-        try:
-            if inv.in_flight and closed and not cancelled_from_outside:
-                await self._seal(inv)
-            if isinstance(error, Exception) and not closed and inv.hooks.on_run_error:
-                await notify(inv.hooks.on_run_error, "on_run_error", ctx, error)
-        finally:
-            if inv.hooks.after_run:
-                await self._tell_after_run(inv, ctx)
-        if inv.setup.compaction is not None and not cancelled_from_outside:
-            await self._compact(inv, ctx)
-
-    async def _compact(self, inv: Invocation, ctx: InvocationContext) -> None:
-        """Compact the history of a run that did not fail; an error is the caller's, if still there (CMP-4, CMP-10)."""
-        outcome = self.outcome
-        if outcome is None or outcome.kind in ("failed", "limit"):
-            return
-        try:
-            await inv.setup.compaction.after_run(ctx, outcome)
-        except Exception:
-            if outcome.kind != "closed":
-                raise
-            logger.warning("compaction of session %s failed after the run was left", inv.session_id, exc_info=True)
-
-    async def _tell_after_run(self, inv: Invocation, ctx: InvocationContext) -> None:
-        """Every ``after_run``, a cancellation that comes meanwhile included; it goes on afterwards (RUN-22)."""
-        leaving: BaseException | None = None
-        for hook in inv.hooks.after_run:
-            try:
-                await notify((hook,), "after_run", ctx, self.outcome)
-            except asyncio.CancelledError as error:
-                if self.driver is not None and self.driver.cancelling() > self.cancels + self.stop_sent:
-                    leaving = error
-                else:  # raised by the hook itself, nobody cancels this run
-                    logger.exception("plugin %r raised in 'after_run'", hook[1])
-            except BaseException as error:  # noqa: BLE001 - raised again below, once all were told
-                error.add_note(f"raised by plugin {hook[1]!r} in 'after_run'")
-                leaving = leaving or error
-        if leaving is not None:
-            raise leaving
-
-    async def _seal(self, inv: Invocation) -> None:
-        """Answer long-running calls whose body was cut, so that they do not look like ones that wait (HND-5)."""
-        groups: dict[tuple[str, str], list[tuple[Event, Any]]] = {}
-        for event, call in inv.in_flight.values():
-            groups.setdefault((event.author, event.branch), []).append((event, call))
-        for entries in groups.values():
-            made_by = entries[0][0]
-            parts = [
-                Part(
-                    function_response=FunctionResponse(
-                        id=call.id,
-                        name=call.name,
-                        response={"error": "interrupted: the run was stopped before this call had a result"},
-                    )
-                )
-                for _, call in entries
-            ]
-            event = Event(
-                id=new_uuid(),
-                timestamp=timestamp(),
-                invocation_id=inv.invocation_id,
-                author=made_by.author,
-                branch=made_by.branch,
-                isolation_scope=made_by.isolation_scope,
-                node_info=made_by.node_info,
-                content=Content(role="user", parts=parts),
-            )
-            try:
-                await self._append(inv, event)
-            except Exception:
-                logger.warning("interrupted calls could not be sealed in session %s", inv.session_id, exc_info=True)
 
     def end_spans(self) -> None:
         """End spans of a run that was dropped, innermost first (HND-3)."""

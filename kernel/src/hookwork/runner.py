@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from hookwork.agent import Agent, AgentTree
 from hookwork.app import App, check_app_name
+from hookwork.closing import Closing
 from hookwork.ephemeral import EphemeralScope
 from hookwork.errors import ConfigurationError, PluginError, RunPaused, RunStateError, ValidationError
 from hookwork.invocation import RunConfig, Setup, check_config
@@ -18,12 +18,13 @@ from hookwork.platform import new_uuid
 from hookwork.plugins.dispatch import Hooks
 from hookwork.policy import check_policy
 from hookwork.records.content import Content, Part
-from hookwork.records.event import Event, frozen_delta
+from hookwork.records.event import frozen_delta
 from hookwork.run import Run, RunOutcome, read_message
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
+    from hookwork.blocking import LoopThread, SyncRun
     from hookwork.model import ModelRequest
     from hookwork.records.history import Call
     from hookwork.records.session import Session
@@ -127,7 +128,7 @@ class Runner:
         self._closed = False
         self._threads = tool_threads
         self._pool: ThreadPoolExecutor | None = None
-        self._sync_loop: _LoopThread | None = None
+        self._sync_loop: LoopThread | None = None
 
     @classmethod
     def in_memory(cls, agent_or_app: Agent | App, **options: Any) -> Self:
@@ -261,8 +262,10 @@ class Runner:
             raise RuntimeError(
                 "run_sync was called inside a running event loop; use `async for event in runner.run(...)`"
             )
+        from hookwork.blocking import LoopThread, SyncRun
+
         if self._sync_loop is None:
-            self._sync_loop = _LoopThread()
+            self._sync_loop = LoopThread()
         return SyncRun(self, self._sync_loop, arguments)
 
     async def run_debug(self, message: str, *, user_id: str = "debug_user", session_id: str = "debug_session") -> None:
@@ -369,7 +372,7 @@ class Runner:
         if any(core.runs_inside_caller() for core in self._live):
             raise RuntimeError("runner.close() was called from inside one of its runs; close it from outside")
         self._closed = True
-        closing = _Closing()
+        closing = Closing()
         # Those that wait for a session go first, lest they begin when its holder is gone.
         for core in sorted(self._live, key=lambda core: core.inv is not None):
             await closing.attempt(f"run on session {core.session_id!r}", partial(_stop_run, core), None)
@@ -426,111 +429,3 @@ async def _stop_run(core: RunCore) -> None:
         await core.stop("the runner was closed")
     else:
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(core.stop("the runner was closed"), core.loop))
-
-
-class _Closing:
-    """Closes one thing after another; what fails is raised together once everything was tried (PLUG-41)."""
-
-    def __init__(self) -> None:
-        self._failures: list[Exception] = []
-        self._cancelled: asyncio.CancelledError | None = None
-        self._exit: BaseException | None = None
-
-    async def attempt(self, what: str, close: Callable[[], Any], timeout: float | None) -> None:
-        """Call ``close``, awaiting what it returns for at most ``timeout`` seconds."""
-        task = asyncio.current_task()
-        before = task.cancelling() if task is not None else 0
-        limit = asyncio.timeout(timeout)
-        try:
-            async with limit:
-                result = close()
-                if result is not None:
-                    await result
-        except asyncio.CancelledError as error:
-            if task is not None and task.cancelling() > before:
-                self._cancelled = error  # ours: raised last
-            else:
-                self._failures.append(RuntimeError(f"closing {what} raised a stray CancelledError"))
-        except (KeyboardInterrupt, SystemExit) as error:
-            self._exit = self._exit or error
-        except BaseException as error:  # noqa: BLE001 - collected, raised by `raise_failures`
-            error.add_note(f"while closing {what}")
-            late = TimeoutError(f"{what} did not close within {timeout} s")
-            self._failures.append(late if limit.expired() else error if isinstance(error, Exception) else _named(error))
-
-    def raise_failures(self, app_name: str) -> None:
-        """Raise what went wrong: the wish to exit, a cancellation, else an ExceptionGroup of all failures."""
-        if self._exit is not None:
-            raise self._exit
-        if self._cancelled is not None:
-            raise self._cancelled
-        if self._failures:
-            raise ExceptionGroup(f"closing the runner of app {app_name!r} failed in part", self._failures)
-
-
-def _named(error: BaseException) -> RuntimeError:
-    """A bare BaseException for a group of ordinary ones."""
-    named = RuntimeError(repr(error))
-    named.__cause__ = error
-    return named
-
-
-class _LoopThread:
-    """An event loop in a daemon thread, for blocking callers."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self._run, name="hookwork-run-sync", daemon=True)
-        self.thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.loop.run_forever()
-        finally:
-            self.loop.close()
-
-    def call(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
-
-    def end(self) -> None:
-        """Let the thread end after what it does now; the loop cannot be used any more."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
-
-
-class SyncRun:
-    """A blocking iterator of a run's events; ``outcome`` afterwards."""
-
-    def __init__(self, runner: Runner, loop: _LoopThread, arguments: dict[str, Any]) -> None:
-        self._loop = loop
-
-        async def start() -> Run:
-            return runner.run(**arguments)
-
-        self._run: Run = loop.call(start())
-
-    def __iter__(self) -> Iterator[Event]:
-        async def following() -> Event | None:
-            try:
-                return await self._run.__anext__()
-            except StopAsyncIteration:
-                return None
-
-        aiter(self._run)  # refuses a second iteration
-        try:
-            while True:
-                event = self._loop.call(following()) if self._run.outcome is None else None
-                if event is None:
-                    return
-                yield event
-        finally:
-            if self._run.outcome is None:
-                self._loop.call(self._run.aclose())
-
-    @property
-    def outcome(self) -> RunOutcome | None:
-        """How the run ended."""
-        return self._run.outcome
-
-    @property
-    def session_id(self) -> str:
-        return self._run.session_id
