@@ -65,7 +65,7 @@ def is_runnable(tool: Tool) -> bool:
 async def run_body(
     tool: Tool, ctx: ToolContext, args: dict[str, Any], validator: ArgumentValidator | None, converted: Any
 ) -> Any:
-    """What a runnable tool gives, a stream as one text (FN-26). ``converted`` is what ``validator`` made of ``args``."""
+    """What a runnable tool gives, a stream as one text (FN-26). ``converted``: what ``validator`` made of ``args``."""
     function: Any = capability(tool, FunctionLike)
     streaming: Any = capability(tool, StreamingLike) if function is None else None
     # A wrapper with a body of its own must not be passed by: its inner tool only checked the arguments.

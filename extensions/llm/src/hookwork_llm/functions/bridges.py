@@ -8,11 +8,12 @@ from __future__ import annotations
 import sys
 import types
 import typing
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from enum import Enum
+from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
 
 import typing_extensions
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from hookwork_llm.functions.annotations import description_in, is_union, strip_annotated
 from hookwork_llm.functions.results import NotJson, to_json
@@ -27,10 +28,14 @@ def rewrite(annotation: Any, active: tuple[type, ...] = ()) -> Any:
             return Annotated[annotation, AttrsBridge(annotation, active)]
         if _is_foreign_typed_dict(annotation) and annotation not in active:
             return _typed_dict(annotation, (*active, annotation))
+        if _is_enum(annotation):
+            return _exact(annotation, [member.value for member in annotation.__members__.values()])
         return annotation
     arguments = get_args(annotation)
     origin = get_origin(annotation)
-    if not arguments or origin is Literal:
+    if origin is Literal:
+        return _exact(annotation, [getattr(one, "value", one) for one in arguments])
+    if not arguments:
         return annotation
     if origin is Annotated:
         return Annotated[(rewrite(annotation.__origin__, active), *annotation.__metadata__)]
@@ -48,6 +53,27 @@ def _rewrite_argument(argument: Any, active: tuple[type, ...]) -> Any:
     if isinstance(argument, list):  # the parameters of a Callable
         return [rewrite(item, active) for item in argument]
     return rewrite(argument, active)
+
+
+def _is_enum(kind: Any) -> TypeGuard[type[Enum]]:
+    return issubclass(kind, Enum) and not hasattr(kind, "__get_pydantic_core_schema__")
+
+
+def _exact(annotation: Any, values: list[Any]) -> Any:
+    """The annotation, told to keep true apart from 1: to Python, and so to pydantic here, they are equal (FN-12)."""
+    numbers = any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    booleans = any(isinstance(value, bool) for value in values)
+    if numbers is booleans:  # neither, or both: nothing to keep apart
+        return annotation
+
+    expected = " or ".join(repr(value) for value in values)
+
+    def check(value: Any) -> Any:
+        if isinstance(value, int | float) and isinstance(value, bool) is not booleans:
+            raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
+        return value
+
+    return Annotated[annotation, BeforeValidator(check)]
 
 
 def _is_attrs(kind: type) -> bool:

@@ -86,10 +86,17 @@ class JsonSchema:
 def _plain(schema: Any) -> Any:
     """The schema as plain dicts and lists, which the library asks for."""
     if isinstance(schema, Mapping):
-        return {key: _plain(item) for key, item in schema.items()}
+        return {key: _named(item) if key in _MAPS else _plain(item) for key, item in schema.items()}
     if isinstance(schema, list | tuple):
         return [_plain(item) for item in schema]
     return schema
+
+
+def _named(schemas: Any) -> Any:
+    """A map of names to schemas. The library gives no place for the schema `false`, so it is put in another way."""
+    if not isinstance(schemas, Mapping):
+        return _plain(schemas)
+    return {name: {"not": {}} if schema is False else _plain(schema) for name, schema in schemas.items()}
 
 
 def _check_references(schema: Any) -> None:
@@ -135,7 +142,7 @@ def _faults(error: ValidationError) -> list[Fault]:
         return [(pointer([*at, name]), UNKNOWN) for name in _surplus(error)]
     if keyword in ("anyOf", "oneOf"):
         return _meant(error) or [(pointer(at), "Input has none of the allowed forms")]
-    if error.validator is None:  # the schema `false`
+    if error.validator is None or (keyword == "not" and limit == {}):  # the schema `false`
         return [(pointer(at), "Nothing is allowed here")]
     return [(pointer(at), _text(keyword, limit))]
 

@@ -5,7 +5,6 @@ The only module of the package that loads pydantic; it is imported when a functi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -76,28 +75,18 @@ def adapter_of(annotation: Any, tool: str, what: str) -> TypeAdapter[Any]:
         rewritten = rewrite(annotation)
         config = None if _has_own_config(rewritten) else _BASE64
         adapter: TypeAdapter[Any] = TypeAdapter(rewritten, config=config)
+        if not adapter.pydantic_complete:  # a name was not found; asked again, it says which
+            adapter.rebuild()
         _check_keys(adapter.core_schema, tool, what)
         return adapter
     except (PydanticUndefinedAnnotation, NameError) as error:
         raise UnresolvedName(error.name or str(error)) from error
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
-        _raise_if_incomplete(error, annotation)
         reason = str(error).splitlines()[0].split(". ")[0]
         raise InvalidToolError(
             f"tool {tool!r}: no JSON schema can be derived from the type of {what} ({reason}); use JSON-like types, "
             "attrs classes, dataclasses or pydantic models, or give a schema with input_schema= / output_schema="
         ) from error
-
-
-def _raise_if_incomplete(error: Exception, annotation: Any) -> None:
-    """pydantic's own way to say that a class refers to something that is not defined yet: as `UnresolvedName`."""
-    if getattr(error, "code", None) == "class-not-fully-defined":
-        named = re.search(r"should define `(\w+)`", str(error))
-        raise UnresolvedName(named[1] if named else _name_of(annotation)) from error
-
-
-def _name_of(annotation: Any) -> str:
-    return getattr(annotation, "__name__", None) or str(annotation)
 
 
 def _has_own_config(annotation: Any) -> bool:
@@ -129,11 +118,10 @@ def _check_keys(schema: Any, tool: str, what: str) -> None:
 def schema_of(
     adapter: TypeAdapter[Any], tool: str, what: str, *, mode: JsonSchemaMode = "validation"
 ) -> dict[str, Any]:
-    """The raw JSON schema of an adapter. Raises InvalidToolError if JSON cannot express the type; UnresolvedName."""
+    """The raw JSON schema of an adapter. Raises InvalidToolError if JSON cannot express the type."""
     try:
         return adapter.json_schema(schema_generator=_ToolJsonSchema, mode=mode)
     except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
-        _raise_if_incomplete(error, what)
         reason = str(error).splitlines()[0]
         raise InvalidToolError(f"tool {tool!r}: JSON cannot express the type of {what} ({reason})") from error
 
