@@ -210,3 +210,42 @@ async def test_errors_of_the_disk_are_backend_errors(tmp_path: Path) -> None:
         FileArtifactService("")
     with pytest.raises(ValidationError):
         FileArtifactService(tmp_path, first_version=-1)
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+async def test_gen_4_saves_deletions_and_reads_at_once(tmp_path: Path, reuse: bool) -> None:
+    """Whatever happens at the same time, a call succeeds or says that the file is absent, and reads are whole."""
+    services = [
+        FileArtifactService(tmp_path, nested_names=True, reuse_versions=reuse, sync=False),
+        FileArtifactService(tmp_path, nested_names=True, reuse_versions=reuse, sync=False),
+    ]
+    names = ["x", "x/y", "user:x"]
+    outcomes: dict[str, int] = {"read": 0, "absent": 0}
+
+    async def worker(number: int) -> None:
+        for turn in range(40):
+            service = services[(number + turn) % 2]
+            name = names[(number + turn) % 3]
+            key = {**KEY, "filename": name}
+            action = (number * 7 + turn) % 6
+            try:
+                if action < 2:
+                    await service.save_artifact(**key, artifact=blob(name.encode() * 1000))
+                elif action == 2:
+                    await service.delete_artifact(**key, version=None if turn % 2 else turn % 5 + 1)
+                elif action == 3:
+                    assert await service.load_artifact(**key) == blob(name.encode() * 1000)
+                    outcomes["read"] += 1
+                elif action == 4:
+                    numbers = await service.list_versions(**key)
+                    assert numbers == sorted(set(numbers))
+                else:
+                    listed = await service.list_artifacts(app_name="shop", user_id="ann", session_id="s1")
+                    assert set(listed) <= set(names)
+            except ArtifactNotFoundError:
+                outcomes["absent"] += 1
+
+    await asyncio.gather(*(worker(number) for number in range(8)))
+    assert outcomes["read"] > 5
+    left = [path.name for path in tmp_path.rglob(".*") if not path.name.endswith(".used")]
+    assert left == [], "nothing half-way stays"

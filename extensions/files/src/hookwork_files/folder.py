@@ -97,7 +97,10 @@ class ArtifactFolder:
         for version in self.finished():
             return version.document.file_name
         for name in self._used_names():
-            recorded = json.loads((self.versions / name).read_bytes())
+            try:
+                recorded = json.loads((self.versions / name).read_bytes())
+            except FileNotFoundError:
+                continue  # a higher mark has just taken its place
             return str(recorded["fileName"])
         return None
 

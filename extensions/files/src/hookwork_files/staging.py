@@ -40,8 +40,8 @@ class Staging:
         """Make the folder and its empty payload; clear what stopped processes left beside it."""
         name = f".{new_uuid()}{PENDING}"
         for attempt in range(ATTEMPTS):
-            folder = self._find()
             try:
+                folder = self._find()
                 self._path = folder.versions / name
                 self._path.mkdir()
                 self._payload = folder.path.name
