@@ -10,7 +10,7 @@ branch, ``[s]`` the scope, ``→t`` a hand-over, ``=v`` an output. Approval requ
 from __future__ import annotations
 
 import difflib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -146,8 +146,15 @@ class Lab:
         self.world = World()
 
     async def run(
-        self, message: Any = None, *, invocation_id: str | None = None, streaming: bool = False, **more: Any
+        self,
+        message: Any = None,
+        *,
+        invocation_id: str | None = None,
+        streaming: bool = False,
+        on_event: Callable[[Any, Event], Awaitable[bool]] | None = None,
+        **more: Any,
     ) -> Turn:
+        """One run in a process of its own; ``on_event(run, event)`` says whether the consumer leaves."""
         seen: list[Event] = []
         config = RunConfig(streaming_mode="sse" if streaming else "none", max_llm_calls=200)
         options: dict[str, Any] = {"app_name": APP, "settings": NO_SETTINGS, "config": config}
@@ -161,6 +168,8 @@ class Lab:
                 async with run:
                     async for event in run:
                         seen.append(event)
+                        if on_event is not None and await on_event(run, event):
+                            break
             except (Exception, Crash) as raised:
                 error = raised
             return Turn(events=seen, outcome=run.outcome, error=error, invocation_id=run.invocation_id)
