@@ -165,6 +165,18 @@ def test_rew_1_undo_takes_the_last_turn_back(serve: Any, say: Say) -> None:
     assert "['one', 'three']" in result.out
 
 
+@pytest.mark.parametrize(("name", "problem"), [("", "is a folder"), ("no/such/file.json", "there is no folder")])
+def test_con_7_a_file_that_cannot_be_written_is_refused_before_anything_is_said(
+    serve: Any, hookwork: Any, tmp_path: Path, name: str, problem: str
+) -> None:
+    replay = tmp_path / "replay.json"
+    replay.write_text('{"queries": ["hello"]}')
+    result = hookwork("chat", serve(echo), "--replay", str(replay), "--save-session", str(tmp_path / name))
+    assert (result.code, result.out) == (1, "")
+    assert f"--save-session {tmp_path / name}" in result.err
+    assert problem in result.err
+
+
 def test_con_7_a_replay_file_is_said_and_the_session_saved(serve: Any, hookwork: Any, tmp_path: Path) -> None:
     replay, saved = tmp_path / "replay.json", tmp_path / "session.json"
     replay.write_text(json.dumps({"state": {"n": 3}, "queries": ["one", "two"]}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,8 @@ def command(
 async def _chat(agent: str | None, options: Options, own: ChatOptions) -> int:
     from hookwork.resolve import load_agent
 
+    if own.save_session is not None:
+        _check_writable(own.save_session)
     settings = command_settings()
     target = load_agent(agent, settings)
     messages, state = _replay(own.replay)
@@ -99,6 +102,20 @@ def _replay(file: str | None) -> tuple[list[str], dict[str, Any]]:
     return queries, state
 
 
+def _check_writable(file: str) -> None:
+    """Refuse a file that cannot be written before anything is said: afterwards the conversation would be lost."""
+    path = Path(file)
+    if path.is_dir():
+        problem = "is a folder"
+    elif not path.parent.is_dir():
+        problem = f"there is no folder {str(path.parent)!r}"
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        problem = "may not be written"
+    else:
+        return
+    raise ConfigurationError(f"--save-session {file}: {problem}; name a file in a folder that you may write to")
+
+
 async def _save(chat: Chat, file: str) -> None:
     """Write the session in the wire form of ADK."""
     session = await chat.session()
@@ -113,7 +130,9 @@ async def _save(chat: Chat, file: str) -> None:
         "events": [dump(event) for event in session.events],
         "lastUpdateTime": session.last_update_time.timestamp(),
     }
-    await asyncio.to_thread(
-        Path(file).write_text, json.dumps(document, ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
-    )
+    text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+    try:
+        await asyncio.to_thread(Path(file).write_text, text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"--save-session {file} cannot be written: {error.strerror or error}") from error
     chat.terminal.note(f"session {session.id} is in {file}", style="bright_black")
