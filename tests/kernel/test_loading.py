@@ -83,6 +83,17 @@ def test_an_import_error_inside_the_agents_module_is_not_hidden(tmp_path: Path) 
     assert "fake_faulty" not in sys.modules
 
 
+@pytest.mark.parametrize(
+    "ends", ["import sys; sys.exit(3)", "import argparse; argparse.ArgumentParser().parse_args(['--x'])"]
+)
+def test_a_file_that_ends_the_program_on_import_is_named(tmp_path: Path, ends: str) -> None:
+    path = tmp_path / "fake_script.py"
+    path.write_text(f"\n{ends}\n")
+    with pytest.raises(ConfigurationError, match="ends the program on import") as raised:
+        load_agent(str(path))
+    assert f"{path}, line 2" in str(raised.value)
+
+
 def test_cli_4_a_file_with_app_or_root_agent(tmp_path: Path) -> None:
     path = write(tmp_path / "one" / "fake_file.py", "first")
     assert load_agent(str(path)).name == "first"

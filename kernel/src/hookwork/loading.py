@@ -28,6 +28,26 @@ YAML_NAMES = ("root_agent.yaml", "root_agent.yml")
 
 def load(reference: str, points: Mapping[str, EntryPoint], registry: ExtensionRegistry) -> Agent | App:
     """See `hookwork.resolve.load_agent`."""
+    try:
+        return _load(reference, points, registry)
+    except SystemExit as error:  # it would end the program without a word
+        raise ConfigurationError(
+            f"agent {reference!r}: {_raised_in(error)} ends the program on import (SystemExit: {error.code}); put what "
+            "is meant for a script under: if __name__ == '__main__'"
+        ) from error
+
+
+def _raised_in(error: BaseException) -> str:
+    """File and line in the module that was being imported."""
+    found, frame = "it", error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_name == "<module>":
+            found = f"{frame.tb_frame.f_code.co_filename}, line {frame.tb_lineno},"
+        frame = frame.tb_next
+    return found
+
+
+def _load(reference: str, points: Mapping[str, EntryPoint], registry: ExtensionRegistry) -> Agent | App:
     point = points.get(reference)
     if point is not None:
         return _checked(point.load(), f"agent {reference!r} ({point.distribution})")
