@@ -108,6 +108,20 @@ def test_cli_6_exit_codes_and_one_line_errors(
     assert (out, err) == (stdout, stderr)
 
 
+def test_cli_3_a_group_without_a_subcommand_shows_its_help_as_wrong_usage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    group = click.Group("many", help="Many things.", commands=[click.Command("one", help="One thing.")])
+    monkeypatch.setattr(sys.modules["fake_commands"], "many", group, raising=False)
+    with use_extensions([("many", Adds(("many", "fake_commands:many")))], plugins={}, agents={}):
+        assert main(["many"]) == 64
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("Usage: hookwork many ")
+    assert "One thing." in err
+    assert "error" not in err
+
+
 def test_cli_6_tracebacks_only_with_debug(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["act", "--how", "bug", "--debug"]) == 1
     err = capsys.readouterr().err

@@ -210,9 +210,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and give the exit code; raises nothing.
 
     Args:
-        argv: arguments without the program's name; None: those of the process.
+        argv: arguments without the program's name; None: those of the process, which is then ended here if a thread
+            of a blocking tool would keep it from ending.
     """
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    from hookwork.process import leave, open_streams
+
+    open_streams()
+    code = _outcome(list(sys.argv[1:] if argv is None else argv))
+    if argv is None:
+        leave(code)
+    return code
+
+
+def _outcome(arguments: list[str]) -> int:
     debug, config = _scan(arguments)
     _use_utf8()
     try:
@@ -248,6 +258,9 @@ def _told(error: BaseException, debug: bool) -> int:
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         click.echo("interrupted", err=True)
         return INTERRUPTED
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):  # its text is the help of a group without a subcommand
+        click.echo(error.format_message(), err=True)
+        return USAGE
     if isinstance(error, click.UsageError):
         where = error.ctx.command_path if error.ctx is not None else "hookwork"
         click.echo(f"error: {error.format_message()}", err=True)
