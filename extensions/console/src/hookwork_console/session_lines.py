@@ -98,7 +98,7 @@ def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
             yield 1, line + stream.read()
             return
         if not line.isspace():
-            yield number, line
+            yield number, line.strip()
 
 
 def _of_line(number: int, line: bytes) -> Iterator[Entry]:
@@ -109,7 +109,7 @@ def _of_line(number: int, line: bytes) -> Iterator[Entry]:
             return
         session = load(SessionLine, line)
     except ValidationError as error:
-        yield Entry(number, session=SessionLine() if of_session else None, problem=str(error))
+        yield Entry(number, session=SessionLine() if of_session else None, problem=_told(error))
         return
     extra = dict(session.extra or {})
     inside = extra.pop("events", None)
@@ -122,7 +122,7 @@ def _of_line(number: int, line: bytes) -> Iterator[Entry]:
 def _inside(number: int, events: Any) -> Iterator[Entry]:
     """The events that a session brings inside."""
     if not isinstance(events, Iterable) or isinstance(events, str | dict):
-        yield Entry(number, problem="SessionLine at events: expected a list")
+        yield Entry(number, problem="Session at events: expected a list")
         return
     for i, document in enumerate(events):
         try:
@@ -130,7 +130,12 @@ def _inside(number: int, events: Any) -> Iterator[Entry]:
                 raise ValidationError("Event: expected an object")
             yield Entry(number, event=load(Event, document))
         except ValidationError as error:
-            yield Entry(number, problem=f"events[{i}]: {error}")
+            yield Entry(number, problem=f"events[{i}]: {_told(error)}")
+
+
+def _told(error: ValidationError) -> str:
+    """The text of an error as a person knows the file: a session there is no class, and a line is one line."""
+    return str(error).replace("SessionLine", "Session", 1).replace("(line 1, column", "(column", 1)
 
 
 def _is_session(line: bytes) -> bool:
