@@ -396,7 +396,7 @@ async def test_fn_26_chunks_are_joined_outside_live_sessions() -> None:
     made = StreamingTool(Words().say)
     assert await made.run_validated(call_context(), made.validate_args({"n": 2})) == {"result": "w0 w1 "}
     assert made.declaration().response_json_schema is None
-    assert capability(made, StreamingLike) is made  # type: ignore[type-abstract]
+    assert capability(made, StreamingLike) is made
     with pytest.raises(ValueError, match="tired"):
         await made.run_validated(call_context(), made.validate_args({"n": 2, "fail": True}))
 

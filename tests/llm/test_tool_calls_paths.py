@@ -1,0 +1,433 @@
+"""The ways through a tool call that are easily missed: wrappers, streams, gates, effects (tools-plugins §1 … §3)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from hookwork.context import ToolContext
+from hookwork.errors import ConfirmationRejected, ConfirmationRequired
+from hookwork.plugins.plugin import FunctionPlugin
+from hookwork.records.content import Content, FunctionCall, Part
+from hookwork.records.request import FunctionDeclaration
+from hookwork.runner import Runner
+from hookwork.tool import Finished, Tool, Toolset, ToolWrapper, pack_tool
+from hookwork_llm import LlmAgent, tool
+from hookwork_testkit import ScriptedModel, call
+
+
+class Raw(Tool):
+    """A tool of the plain contract: a name and a `run`."""
+
+    def __init__(self, name: str, run: Any = lambda ctx, args: {"ok": True}, **fields: Any) -> None:
+        self.name = name
+        self._run = run
+        for key, value in fields.items():
+            setattr(self, key, value)
+
+    def declaration(self) -> FunctionDeclaration:
+        return FunctionDeclaration(name=self.name, description=self.name)
+
+    async def run(self, ctx: ToolContext, args: dict[str, Any]) -> Any:
+        result = self._run(ctx, args)
+        return await result if inspect.isawaitable(result) else result
+
+
+class Stream(Tool):
+    """A tool of the plain contract that streams and checks nothing."""
+
+    name = "stream"
+
+    def declaration(self) -> FunctionDeclaration:
+        return FunctionDeclaration(name=self.name)
+
+    async def run_stream(self, ctx: ToolContext, args: dict[str, Any]) -> AsyncIterator[str]:
+        ctx.state["streamed"] = True
+        yield "a"
+        yield str(args.get("x", "b"))
+        if args.get("fail"):
+            raise ValueError("in the middle")
+
+
+class Doubling(ToolWrapper):
+    """A wrapper with a body of its own."""
+
+    async def run(self, ctx: ToolContext, args: dict[str, Any]) -> Any:
+        result = await self.inner.run(ctx, args)  # type: ignore[attr-defined]
+        return {"result": result["result"] * 2}
+
+
+@tool(inline=True)
+def double_me(x: int) -> int:
+    """Gives it back."""
+    return x
+
+
+def agent_of(model: ScriptedModel, *tools: Any, **fields: Any) -> LlmAgent:
+    return LlmAgent(name="a", model=model, tools=tools, **fields)
+
+
+def responses_of(turn: Any, position: int = 1) -> list[Any]:
+    return [response.response for response in turn.events[position].function_responses]
+
+
+async def carried_out(runner: Runner, name: str, **args: Any) -> dict[str, Any]:
+    order = {"kind": "tool", "key": "k", "app_name": "a", "user_id": "u", "session_id": "s", "invocation_id": "e"}
+    return dict(await runner.carry_out({**order, "agent": "a", "tool": name, "args": args}))
+
+
+# --- bodies, here and elsewhere ---------------------------------------------------------------------------------------
+
+
+async def test_tl_11_a_wrappers_own_body_is_not_passed_by(runner_factory: Any, play: Any) -> None:
+    model = ScriptedModel([[call("double_me", x=2), call("double_me", x="two")], "done"])
+    async with runner_factory(agent_of(model, Doubling(double_me))) as runner:
+        turn = await play(runner)
+        elsewhere = await carried_out(runner, "double_me", x=2)
+        wrong = await carried_out(runner, "double_me", x="two")
+    first, second = responses_of(turn)
+    assert first == elsewhere["result"] == {"result": 4}
+    assert "/x" in second["error"]
+    assert wrong["error"]["type"] == "ToolArgumentError"
+
+
+async def test_fn_26_a_stream_is_one_text_here_and_elsewhere(runner_factory: Any, play: Any) -> None:
+    model = ScriptedModel([[call("stream"), call("stream", fail=True)], "done"])
+    async with runner_factory(agent_of(model, Stream())) as runner:
+        turn = await play(runner)
+        elsewhere = await carried_out(runner, "stream", x="z")
+    assert responses_of(turn) == [{"result": "ab"}, {"error": "ValueError: in the middle"}]
+    assert (elsewhere["result"], elsewhere["finished"], elsewhere["error"]) == ({"result": "az"}, False, None)
+    assert elsewhere["actions"]["stateDelta"] == {"streamed": True}
+
+
+async def test_fn_26_the_time_limit_of_a_streaming_tool_holds_in_the_flow(runner_factory: Any, play: Any) -> None:
+    @tool(timeout=0.01)
+    async def forever() -> AsyncIterator[str]:
+        """Never ends."""
+        yield "a"
+        await asyncio.Event().wait()
+
+    model = ScriptedModel([call("forever"), "done"])
+    async with runner_factory(agent_of(model, forever)) as runner:
+        turn = await asyncio.wait_for(play(runner), 5)
+    assert responses_of(turn) == [{"error": "tool 'forever' did not finish within 0.01 s"}]
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+async def test_fn_10_arguments_of_a_streaming_tool_are_converted_once(
+    runner_factory: Any, play: Any, wrapped: bool
+) -> None:
+    checked: list[Any] = []
+
+    @tool
+    async def say(x: int) -> AsyncIterator[str]:
+        """Says."""
+        yield str(x)
+
+    inner = say.validate_args
+    say.validate_args = lambda args: checked.append(args) or inner(args)  # type: ignore[method-assign, func-returns-value]
+    model = ScriptedModel([call("say", x=1), "done"])
+    async with runner_factory(agent_of(model, ToolWrapper(say) if wrapped else say)) as runner:
+        turn = await play(runner)
+    assert responses_of(turn) == [{"result": "1"}]
+    assert checked == [{"x": 1}]
+
+
+async def test_eff_10_a_tool_that_only_the_model_can_use_is_not_carried_out(runner_factory: Any) -> None:
+    class Search(Tool):
+        name = "search"
+
+        async def process_request(self, ctx: Any, request: Any) -> None:
+            pack_tool(request, self)
+
+    async with runner_factory(agent_of(ScriptedModel([]), Search())) as runner:
+        with pytest.raises(Exception, match="no tool 'search' that can be run"):
+            await carried_out(runner, "search")
+
+
+async def test_res_2_finished_of_a_raw_tool_elsewhere(runner_factory: Any) -> None:
+    later = Raw("later", lambda ctx, args: Finished(3), is_long_running=True)
+    async with runner_factory(agent_of(ScriptedModel([]), later, Raw("none", lambda ctx, args: None))) as runner:
+        done, none = await carried_out(runner, "later"), await carried_out(runner, "none")
+    assert (done["result"], done["finished"]) == ({"result": 3}, True)
+    assert (none["result"], none["finished"], none["error"]) == (None, False, None)
+
+
+# --- the gate ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_hitl_02_a_provider_that_fails_fails_closed(runner_factory: Any, play: Any, is_async: bool) -> None:
+    runs: list[int] = []
+
+    def broken(x: int) -> bool:
+        raise LookupError("no policy")
+
+    async def broken_later(x: int) -> bool:
+        raise LookupError("no policy")
+
+    @tool(require_confirmation=broken_later if is_async else broken)
+    async def pay(x: int) -> int:
+        """Pays."""
+        runs.append(x)
+        return x
+
+    model = ScriptedModel([call("pay", x=1), "done"])
+    async with runner_factory(agent_of(model, pay)) as runner:
+        turn = await play(runner)
+    assert runs == []
+    assert responses_of(turn) == [{"error": "LookupError: no policy"}]
+    assert turn.open_ids == []
+
+
+async def test_hitl_02_the_rejection_and_its_payload_go_to_the_model_and_to_after_tool(
+    runner_factory: Any, play: Any, answer: Any, gated: Any
+) -> None:
+    go = gated()
+    seen: list[Any] = []
+
+    def note(ctx: ToolContext, error: Any) -> None:
+        decision = ctx.tool_confirmation
+        seen.append((type(error), decision and (decision.confirmed, decision.payload)))
+
+    async with runner_factory(
+        agent_of(ScriptedModel([call("go", x=1), "sorry"]), go.tool), plugins=[FunctionPlugin("p", after_tool=note)]
+    ) as runner:
+        turn = await play(runner)
+        turn = await play(runner, answer(turn.open_ids[0], {"confirmed": False, "payload": {"why": "too much"}}))
+    assert go.runs == []
+    response = responses_of(turn, 0)[0]
+    assert (sorted(response), response["payload"]) == (["error", "payload"], {"why": "too much"})
+    assert "rejected" in response["error"]
+    assert seen == [(ConfirmationRequired, None), (ConfirmationRejected, (False, {"why": "too much"}))]
+
+
+@pytest.mark.parametrize("confirmed", ["true", 1, None, "yes", [True], {}])
+async def test_hitl_07_what_is_not_the_boolean_true_rejects(
+    runner_factory: Any, play: Any, answer: Any, gated: Any, confirmed: Any
+) -> None:
+    go = gated()
+    async with runner_factory(agent_of(ScriptedModel([call("go", x=1), "sorry"]), go.tool)) as runner:
+        turn = await play(runner)
+        turn = await play(runner, answer(turn.open_ids[0], {"confirmed": confirmed}))
+    assert go.runs == []
+    assert "rejected" in responses_of(turn, 0)[0]["error"]
+
+
+async def test_hitl_01_a_payload_that_json_cannot_hold_is_the_calls_error(runner_factory: Any, play: Any) -> None:
+    def asks(ctx: ToolContext, args: Any) -> dict[str, Any]:
+        ctx.request_confirmation("sure?", payload={"x": object()})
+        return {"ok": True}
+
+    model = ScriptedModel([[call("asks"), call("fine")], "done"])
+    async with runner_factory(agent_of(model, Raw("asks", asks), Raw("fine"))) as runner:
+        turn = await play(runner)
+    assert turn.error is None
+    assert list(responses_of(turn)[0]) == ["error"]
+    assert responses_of(turn)[1] == {"ok": True}
+    assert turn.open_ids == []
+
+
+async def test_hitl_17_an_approval_of_other_arguments_is_worth_nothing(
+    runner_factory: Any, play: Any, answer: Any, gated: Any, stored: Any
+) -> None:
+    """The model asks for the same tool again with other arguments: the first approval does not cover it."""
+    go = gated()
+    model = ScriptedModel([call("go", "c1", x=1), call("go", "c2", x=1000), "done"])
+    async with runner_factory(agent_of(model, go.tool)) as runner:
+        turn = await play(runner)
+        turn = await play(runner, answer(turn.open_ids[0], {"confirmed": True}))
+        assert go.runs == [(1, None)]
+        [request] = turn.outcome.open_calls
+        session = await stored(runner)
+    asked = session.events[-1].function_calls[0].args["originalFunctionCall"]
+    assert (asked["name"], asked["id"], dict(asked["args"])) == ("go", "c2", {"x": 1000})
+    assert request.id == session.events[-1].function_calls[0].id
+
+
+# --- hooks ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hook", ["before_tool", "after_tool", "on_tool_error"])
+@pytest.mark.parametrize("value", [1, "text", ["a"]])
+async def test_plug_01_a_hook_that_gives_no_dict_is_named_to_the_model(
+    runner_factory: Any, play: Any, hook: str, value: Any
+) -> None:
+    def fails(ctx: Any, args: Any) -> None:
+        raise ValueError("v")
+
+    model = ScriptedModel([call("t"), "done"])
+    plugin = FunctionPlugin("mine", **{hook: lambda ctx: value})
+    async with runner_factory(agent_of(model, Raw("t", fails)), plugins=[plugin]) as runner:
+        turn = await play(runner)
+    [response] = responses_of(turn)
+    assert f"{hook} of 'mine' returned {type(value).__name__}" in response["error"]
+
+
+@pytest.mark.parametrize("hook", ["before_tool", "after_tool", "on_tool_error"])
+async def test_fn_21_a_hooks_value_that_json_cannot_hold_is_the_calls_error(
+    runner_factory: Any, play: Any, hook: str
+) -> None:
+    def fails(ctx: Any, args: Any) -> None:
+        raise ValueError("v")
+
+    model = ScriptedModel([[call("t"), call("t")], "done"])
+    plugin = FunctionPlugin("mine", **{hook: lambda ctx: {"x": object()}})
+    async with runner_factory(agent_of(model, Raw("t", fails)), plugins=[plugin]) as runner:
+        turn = await play(runner)
+    assert turn.error is None
+    assert [list(response) for response in responses_of(turn)] == [["error"], ["error"]]
+    assert "not JSON" in responses_of(turn)[0]["error"]
+
+
+async def test_tl_05_the_order_inside_a_step(runner_factory: Any, play: Any) -> None:
+    order: list[str] = []
+
+    class Notes(Raw):
+        async def process_request(self, ctx: ToolContext, request: Any) -> None:
+            order.append(f"{self.name}:{len(request.contents)}")
+            pack_tool(request, self)
+
+    class Set(Toolset):
+        def __init__(self, name: str, *tools: Tool) -> None:
+            self.name = name
+            self._tools = list(tools)
+
+        async def tools(self, ctx: Any) -> list[Tool]:
+            return self._tools
+
+        async def process_request(self, ctx: ToolContext, request: Any) -> None:
+            order.append(self.name)
+
+    model = ScriptedModel(["done"])
+    agent = agent_of(model, Notes("one"), Set("first", Notes("two")), Notes("three"), Set("second", Notes("four")))
+    plugin = FunctionPlugin("p", before_model=lambda ctx: order.append("before_model"))
+    async with runner_factory(agent, plugins=[plugin]) as runner:
+        await play(runner)
+    assert order == ["one:1", "three:1", "two:1", "four:1", "first", "second", "before_model"]
+    assert model.requests[0].declared == ["one", "three", "two", "four"]
+
+
+# --- what the batch makes of its calls --------------------------------------------------------------------------------
+
+
+async def test_tl_15_calls_run_only_after_their_event_was_stored_and_the_next_one_was_asked_for(
+    runner_factory: Any, stored: Any
+) -> None:
+    order: list[str] = []
+
+    async def look(ctx: ToolContext, args: Any) -> dict[str, Any]:
+        session = await stored(runner)
+        order.append(f"run with {len(session.events)} stored")
+        return {}
+
+    runner = runner_factory(agent_of(ScriptedModel([call("t"), "done"]), Raw("t", look)))
+    async with runner, runner.run(user_id="u", session_id="s", message="hi") as run:
+        async for event in run:
+            await asyncio.sleep(0)
+            order.append("call" if event.function_calls else "other")
+    assert order == ["call", "run with 2 stored", "other", "other"]
+
+
+async def test_flow_14_calls_of_an_event_with_an_error_code_do_not_run(runner_factory: Any, play: Any) -> None:
+    from hookwork.records.metadata import ModelResponse
+
+    runs: list[Any] = []
+    content = Content(role="model", parts=[Part(function_call=FunctionCall(id="c1", name="t", args={}))])
+    model = ScriptedModel([ModelResponse(content=content, error_code="MALFORMED", error_message="bad")])
+    async with runner_factory(agent_of(model, Raw("t", lambda ctx, args: runs.append(1)))) as runner:
+        turn = await play(runner)
+    assert runs == []
+    assert turn.events[0].error_code == "MALFORMED"
+
+
+async def test_fn_31_only_long_running_calls_are_listed_on_the_model_event(runner_factory: Any, play: Any) -> None:
+    later = Raw("later", lambda ctx, args: {"status": "pending"}, is_long_running=True)
+    model = ScriptedModel([[call("now", "c1"), call("later", "c2"), call("unknown", "c3")], "done"])
+    async with runner_factory(agent_of(model, Raw("now"), later)) as runner:
+        turn = await play(runner)
+    assert turn.events[0].long_running_tool_ids == ("c2",)
+    assert turn.open_ids == ["c2"]
+
+
+async def test_tl_28_only_a_text_of_a_tool_that_opted_in_is_shown(runner_factory: Any, play: Any) -> None:
+    def skips(value: Any) -> Any:
+        def run(ctx: ToolContext, args: Any) -> Any:
+            ctx.actions.skip_summarization = True
+            return value
+
+        return run
+
+    shown = {"display_result_on_skip_summarization": lambda: True}
+    tools = [
+        Raw("silent", skips("hidden")),
+        Raw("object", skips({"a": 1}), **shown),
+        Raw("refuses", skips("hidden too"), display_result_on_skip_summarization=lambda: False),
+        Raw("text", skips("seen"), **shown),
+        Raw("goes_on", lambda ctx, args: "not skipped", **shown),
+    ]
+    model = ScriptedModel([[call(one.name) for one in tools]])
+    async with runner_factory(agent_of(model, *tools)) as runner:
+        turn = await play(runner)
+    assert turn.events[1].text == "seen"
+    assert len(turn.events[1].content.parts) == 6
+    assert model.calls == 1
+
+
+async def test_tool_9_the_last_transfer_in_call_order_counts_and_flags_are_ored(runner_factory: Any, play: Any) -> None:
+    def transfers(target: str) -> Any:
+        async def run(ctx: ToolContext, args: Any) -> dict[str, Any]:
+            await asyncio.sleep(0.01 if target == "c" else 0)
+            ctx.actions.transfer_to_agent = target
+            return {}
+
+        return run
+
+    targets = [LlmAgent(name=name, model=ScriptedModel([f"i am {name}"]), description=name) for name in "bcd"]
+    tools = [Raw("one", transfers("b")), Raw("two", transfers("c")), Raw("three")]
+    model = ScriptedModel([[call("one"), call("two"), call("three")]])
+    async with runner_factory(agent_of(model, *tools, sub_agents=targets)) as runner:
+        turn = await play(runner)
+    assert turn.events[1].actions.transfer_to_agent == "c"
+    assert turn.events[-1].text == "i am c"
+
+
+async def test_tl_18_arguments_of_one_call_are_no_other_calls(runner_factory: Any, play: Any, stored: Any) -> None:
+    def edit(ctx: ToolContext, args: Any) -> dict[str, Any]:
+        args["list"].append(ctx.function_call_id)
+        return {"list": list(args["list"])}
+
+    shared = {"list": [0]}
+    model = ScriptedModel([[call("t", "c1", **shared), call("t", "c2", **shared)], "done"])
+    async with runner_factory(agent_of(model, Raw("t", edit))) as runner:
+        turn = await play(runner)
+        session = await stored(runner)
+    assert responses_of(turn) == [{"list": [0, "c1"]}, {"list": [0, "c2"]}]
+    assert [json.loads(json.dumps(dict(c.args), default=list)) for c in session.events[1].function_calls] == [
+        {"list": [0]},
+        {"list": [0]},
+    ]
+
+
+async def test_tl_17_each_call_sees_its_siblings_writes_and_its_own_actions(runner_factory: Any, play: Any) -> None:
+    written = asyncio.Event()
+
+    async def writes(ctx: ToolContext, args: Any) -> dict[str, Any]:
+        ctx.state["k"] = "from one"
+        written.set()
+        return {}
+
+    async def reads(ctx: ToolContext, args: Any) -> dict[str, Any]:
+        await written.wait()
+        return {"seen": ctx.state["k"], "delta": dict(ctx.actions.state_delta), "id": ctx.function_call_id}
+
+    model = ScriptedModel([[call("reads", "c1"), call("writes", "c2")], "done"])
+    async with runner_factory(agent_of(model, Raw("writes", writes), Raw("reads", reads))) as runner:
+        turn = await play(runner)
+    assert responses_of(turn)[0] == {"seen": "from one", "delta": {}, "id": "c1"}
