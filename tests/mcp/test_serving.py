@@ -117,6 +117,34 @@ async def test_an_approval_is_asked_of_the_client_s_user(protocol: str, approve:
     assert ("error" in response.response) is not approve
 
 
+async def test_answers_are_taken_only_with_the_state_that_was_handed_out() -> None:
+    """SEP-2322: state that fails its integrity check is refused; nothing runs."""
+    import mcp_types as types
+    from mcp import Client, MCPError
+
+    agent = LlmAgent(name="box", model=ScriptedModel([]), tools=[wipe])
+    async with AgentServer(agent, expose="tools", settings=NO_SETTINGS) as server:
+
+        async def never(context: Any, params: Any) -> Any:
+            raise AssertionError("asked by hand")
+
+        async with Client(server.server, elicitation_callback=never) as client:
+            first: Any = await client.session.call_tool("wipe", {"disk": "C"}, allow_input_required=True)
+            (key,) = first.input_requests
+            answer = {key: types.ElicitResult(action="accept", content={"approve": True})}
+            for state in (first.request_state + "x", "made-up"):
+                with pytest.raises(MCPError, match="Invalid or expired requestState"):
+                    await client.session.call_tool("wipe", {"disk": "C"}, input_responses=answer, request_state=state)
+            done: Any = await client.session.call_tool(
+                "wipe", {"disk": "C"}, input_responses=answer, request_state=first.request_state
+            )
+            assert done.structured_content == {"result": "wiped C"}
+            with pytest.raises(MCPError, match="belong to nothing"):
+                await client.session.call_tool(
+                    "wipe", {"disk": "C"}, input_responses=answer, request_state=first.request_state
+                )
+
+
 async def test_a_client_without_forms_is_told_what_the_agent_waits_for() -> None:
     agent = LlmAgent(name="helper", model=ScriptedModel([call("wipe", disk="C")]), tools=[wipe])
     async with asked(agent) as (tools, _):

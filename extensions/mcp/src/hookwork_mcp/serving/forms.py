@@ -37,11 +37,18 @@ def _form(message: str, schema: dict[str, Any]) -> types.ElicitRequestFormParams
 
 
 def _is_flat(schema: Any) -> bool:
-    """Whether a form can show it: an object of plain values."""
+    """Whether a form can show it: an object of plain values and choices."""
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         return False
     fields = schema.get("properties") or {}
-    return bool(fields) and all(isinstance(f, Mapping) and f.get("type") in _PLAIN for f in fields.values())
+    return bool(fields) and all(isinstance(field, Mapping) and _is_field(field) for field in fields.values())
+
+
+def _is_field(field: Mapping[str, Any]) -> bool:
+    """A plain value, or a choice of several of a list (SEP-1330)."""
+    items = field.get("items")
+    choices = isinstance(items, Mapping) and ("enum" in items or "anyOf" in items)
+    return field.get("type") in _PLAIN or (field.get("type") == "array" and choices)
 
 
 def answer_of(call: Call, result: types.ElicitResult) -> dict[str, Any] | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import mcp_types as types
 from mcp.server import Server
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
 from hookwork.agent import Agent
 from hookwork.app import App
@@ -38,6 +39,8 @@ class AgentServer:
         expose: ``agent`` (one tool: ask it) or ``tools`` (the tools it has; no model is asked).
         identify: from the HTTP headers of a call, names in lower case, to its user id and ephemeral scope. Give one
             wherever more than one person can reach the server: sessions belong to users.
+        state_keys: secrets that seal what a client hands back when it answers a question, newest first; give them when
+            several processes serve the same clients. Default: a key of this process. Sealed state is good for 600 s.
         options: of the Runner: ``sessions``, ``artifacts``, ``memory``, ``plugins``, ``model``, ``settings`` …
 
     Raises:
@@ -45,7 +48,13 @@ class AgentServer:
     """
 
     def __init__(
-        self, target: Agent | App, *, expose: str = "agent", identify: Identify = nobody, **options: Any
+        self,
+        target: Agent | App,
+        *,
+        expose: str = "agent",
+        identify: Identify = nobody,
+        state_keys: Sequence[str] = (),
+        **options: Any,
     ) -> None:
         if expose not in ("agent", "tools"):
             raise ConfigurationError(f"expose is 'agent' or 'tools', not {expose!r}")
@@ -62,6 +71,8 @@ class AgentServer:
             on_list_tools=on_list_tools,
             on_call_tool=made.call,
         )
+        security = RequestStateSecurity(keys=list(state_keys)) if state_keys else RequestStateSecurity.ephemeral()
+        self.server.middleware.append(RequestStateBoundary(security, default_audience=made.runner.app_name))
 
     async def run_stdio(self) -> None:
         """Serve the process's standard streams until they are closed."""

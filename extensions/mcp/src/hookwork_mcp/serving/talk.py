@@ -9,7 +9,7 @@ from typing import Any
 import mcp_types as types
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from hookwork.errors import InvalidResumeResponse, NothingToResume
+from hookwork.errors import InvalidResumeResponse, NothingToResume, SessionNotFoundError
 from hookwork.records.content import Content
 from hookwork.records.event import Event
 from hookwork.records.history import Call
@@ -89,7 +89,10 @@ class Talk:
 
     async def answered(self, responses: Mapping[str, Any]) -> RunOutcome | None:
         """Go on with the answers that came with the call; None when nothing of it can be used."""
-        open_calls: list[Call] = await self.runner.open_calls(user_id=self.user_id, session_id=self.session_id)
+        try:
+            open_calls: list[Call] = await self.runner.open_calls(user_id=self.user_id, session_id=self.session_id)
+        except SessionNotFoundError:
+            return None
         answers = []
         for call in open_calls:
             result = responses.get(call.id)
