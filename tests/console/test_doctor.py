@@ -68,7 +68,7 @@ def test_a_missing_model_names_the_line_that_installs_it(serve: Any, hookwork: A
     findings = found(hookwork, serve(LlmAgent(name="helper", model="gpt-5.2")))
     [(state, text)] = findings["runner"]
     assert state == "failure"
-    assert "pip install hookwork-openai" in text
+    assert "provided by hookwork-openai, which is not released yet" in text
 
 
 def test_url_3_a_service_nobody_takes_is_named_without_its_password(serve: Any, hookwork: Any) -> None:

@@ -57,7 +57,7 @@ async def diagnose(reference: str | None, options: Options, load: Any, *, call_m
     except ConfigurationError as error:
         yield _failure("settings", error)
         return
-    for finding in _settings(settings, registry):
+    for finding in _settings(settings):
         yield finding
     async for finding in _agents(reference, options, settings, registry, call_models=call_models):
         yield finding
@@ -71,11 +71,12 @@ def _extensions(registry: ExtensionRegistry) -> Iterator[Finding]:
     yield Finding(area="extensions", state=OK if names else WARNING, text=names or "none is installed")
 
 
-def _settings(settings: Settings, registry: ExtensionRegistry) -> Iterator[Finding]:
-    known = [record.name for record in (*registry.loaded, *registry.broken)] + list(registry.plugins)
+def _settings(settings: Settings) -> Iterator[Finding]:
+    from hookwork.resolve import check_tables
+
     yield Finding(area="settings", state=OK if settings.source else NOTE, text=settings.source or "no settings file")
     try:
-        settings.check_tables(known)
+        check_tables(settings)
     except ConfigurationError as error:
         yield _failure("settings", error)
 
