@@ -136,7 +136,7 @@ def test_cli_6_tracebacks_only_with_debug(capsys: pytest.CaptureFixture[str]) ->
         (["act", "--huw", "x"], "No such option '--huw'"),
         (["act", "surplus"], "unexpected extra argument"),
         (["atc"], "there is no command 'atc' (did you mean 'act'?)"),
-        (["web"], "there is no command 'web'; try: pip install hookwork-web"),
+        (["web"], "there is no command 'web'; provided by hookwork-web, which is not released yet"),
         (["--nope"], "No such option '--nope'"),
     ],
 )

@@ -117,7 +117,7 @@ def test_cli_4_yaml_goes_to_the_config_extension(tmp_path: Path) -> None:
     folder = tmp_path / "yaml"
     folder.mkdir()
     (folder / "root_agent.yaml").write_text("name: x\n")
-    with pytest.raises(ConfigurationError, match="pip install hookwork-config"):
+    with pytest.raises(ConfigurationError, match="hookwork-config, which is not released"):
         load_agent("yaml")
     agent = Agent(name="from_yaml", body=lambda ctx: None)  # type: ignore[arg-type, return-value]
     asked: list[Any] = []

@@ -60,6 +60,23 @@ COMMANDS = {
 }
 
 
+#: Distributions of these tables that are not released yet: nobody is told to install them.
+UNRELEASED = frozenset(
+    f"hookwork-{name}"
+    for name in (
+        *("apigee", "config", "dbos", "deploy", "gemini", "local", "openai", "record-replay", "spanner", "temporal"),
+        *("vertexai", "web"),
+    )
+)
+
+
+def distributions() -> frozenset[str]:
+    """All distributions of these tables."""
+    services = [distribution for kinds in SERVICE_SCHEMES.values() for distribution in kinds.values()]
+    models = [distribution for _, distribution in MODEL_FAMILIES]
+    return frozenset(("hookwork-kernel", *services, *models, *PLUGIN_NAMES.values(), *COMMANDS.values()))
+
+
 def model_distribution(name: str) -> str | None:
     """The distribution that likely takes a model name."""
     return next((distribution for pattern, distribution in MODEL_FAMILIES if re.search(pattern, name)), None)
@@ -74,5 +91,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def install_line(distribution: str | None) -> str:
-    """``; pip install x`` or nothing."""
+    """``; try: pip install x``, that x is not released yet, or nothing."""
+    if distribution in UNRELEASED:
+        return f"; provided by {distribution}, which is not released yet"
     return f"; try: pip install {distribution}" if distribution else ""

@@ -12,7 +12,7 @@ from zlib import crc32
 
 from hookwork.agent import Agent
 from hookwork.app import App
-from hookwork.catalogue import did_you_mean
+from hookwork.catalogue import did_you_mean, install_line
 from hookwork.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -144,7 +144,9 @@ def _attribute_of(modules: list[ModuleType], path: Path) -> Agent | App:
 
 def _from_yaml(path: Path, registry: ExtensionRegistry) -> Agent | App:
     if "config" not in registry.provider_names("create_agent"):
-        raise ConfigurationError(f"{path}: agents from YAML need another distribution; pip install hookwork-config")
+        raise ConfigurationError(
+            f"{path}: no installed extension reads agents from YAML{install_line('hookwork-config')}"
+        )
     made = registry.first("create_agent", only="config", kind="file", config={"path": str(path)})
     return _checked(made, str(path))
 

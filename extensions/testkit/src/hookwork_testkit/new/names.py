@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from hookwork.catalogue import COMMANDS, MODEL_FAMILIES, PLUGIN_NAMES, SERVICE_SCHEMES
+from hookwork.catalogue import COMMANDS, distributions
 from hookwork.errors import ConfigurationError
 from hookwork.plugins.entry_points import AGENTS, EXTENSIONS, PLUGINS, installed_version, read_entry_points
 from hookwork.settings import KEYS
@@ -60,16 +60,9 @@ def names_of(given: str) -> Names:
         )
     # An app named "user" would clash with the author of a person's messages, and an extension named as a command with
     # the owner of that command.
-    if names.name in ("user", "version", _PREFIX, *COMMANDS) or names.distribution in own_distributions():
+    if names.name in ("user", "version", _PREFIX, *COMMANDS) or names.distribution in distributions():
         raise ConfigurationError(f"{given!r} is a name that Hookwork itself uses; choose another one")
     return names
-
-
-def own_distributions() -> frozenset[str]:
-    """The distributions that Hookwork knows as its own, installed or not."""
-    services = [distribution for kinds in SERVICE_SCHEMES.values() for distribution in kinds.values()]
-    models = [distribution for _, distribution in MODEL_FAMILIES]
-    return frozenset(("hookwork-kernel", *services, *models, *PLUGIN_NAMES.values(), *COMMANDS.values()))
 
 
 def check_free(kind: str, names: Names) -> None:
