@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hookwork.agent import Agent
 from hookwork.errors import ConfigurationError, PluginError, UnknownModelError
 from hookwork.model import Model, ModelRequest
 from hookwork.plugins.discovery import register_model, use_extensions
@@ -16,12 +17,14 @@ from hookwork.plugins.markers import hookimpl
 from hookwork.plugins.plugin import FunctionPlugin, Plugin
 from hookwork.records.metadata import ModelResponse
 from hookwork.resolve import (
+    check_tables,
     resolve_artifact_service,
     resolve_memory_service,
     resolve_model,
     resolve_plugins,
     resolve_session_service,
 )
+from hookwork.runner import Runner
 from hookwork.services import MemoryService
 from hookwork.settings import Settings
 from hookwork.urls import redact_url, scheme_of
@@ -116,13 +119,13 @@ def test_ext_3_disabled_extensions_make_no_models() -> None:
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [
-        ("gemini-3-flash", "pip install hookwork-gemini"),
-        ("models/gemini-3-flash", "pip install hookwork-gemini"),
-        ("gpt-5.2", "pip install hookwork-openai"),
-        ("o3", "pip install hookwork-openai"),
-        ("o3-mini", "pip install hookwork-openai"),
-        ("apigee/gemini-3", "pip install hookwork-apigee"),
-        ("local/gemma", "pip install hookwork-local"),
+        ("gemini-3-flash", "provided by hookwork-gemini, which is not released yet"),
+        ("models/gemini-3-flash", "provided by hookwork-gemini, which is not released yet"),
+        ("gpt-5.2", "provided by hookwork-openai, which is not released yet"),
+        ("o3", "provided by hookwork-openai, which is not released yet"),
+        ("o3-mini", "provided by hookwork-openai, which is not released yet"),
+        ("apigee/gemini-3", "provided by hookwork-apigee, which"),
+        ("local/gemma", "provided by hookwork-local, which"),
         ("offline", "pip install hookwork-offline"),
         ("one:m", "the form is one/m"),
         ("openai:gpt-5", "the form is openai/gpt-5"),
@@ -236,7 +239,7 @@ def test_url_1_unset_sessions_are_in_memory() -> None:
     [
         (resolve_session_service, "sessions.db", ["has no scheme", "'sqlite:///sessions.db'"]),
         (resolve_artifact_service, r"C:\data", ["starts with a drive letter", "'file:///folder'"]),
-        (resolve_session_service, "spanner://p/i/d", ["scheme 'spanner'", "pip install hookwork-spanner"]),
+        (resolve_session_service, "spanner://p/i/d", ["scheme 'spanner'", "provided by hookwork-spanner, which"]),
         (resolve_session_service, "sqlite+aiosqlite:///x.db", ["pip install hookwork-database"]),
         (resolve_artifact_service, "sqlite:///x.db", ["'sqlite' exists for sessions and memory only"]),
         (resolve_session_service, "gs://bucket", ["'gs' exists for artifacts only"]),
@@ -363,7 +366,12 @@ def test_pgy_16_disabled_plugins_are_left_out() -> None:
         (["audit"], {}, "pip install hookwork-audit"),
         (["limit", "ready", "limit"], {}, "plugin 'limit' is listed twice"),
         (["limit:a", "ready:a"], {}, "plugin 'a' is listed twice"),
-        (["limit"], {"limit": {"mots": 3}}, "plugin 'limit' (fake-dist) does not take the table 'limit' (keys: mots)"),
+        (
+            ["limit"],
+            {"limit": {"mots": 3}},
+            "settings: table 'limit', options of plugin 'limit' (fake-dist): unknown key 'mots' (did you mean "
+            "'most'?); known keys: most",
+        ),
         (["ready"], {"ready": {"a": 3}}, "is an object and takes no options (keys: a)"),
         (["slotted:x"], {}, "plugin 'slotted' cannot be used as 'x'"),
         (["nothing"], {}, "gave None instead of a plugin"),
@@ -373,3 +381,31 @@ def test_ext_8_faults(entries: list[str], tables: dict[str, Any], text: str) -> 
     with named_plugins(), pytest.raises(PluginError) as caught:
         resolve_plugins(entries, Settings(tables=tables))
     assert text in str(caught.value)
+
+
+# --- what the settings say about nothing that there is ----------------------------------------------------------------
+
+
+def test_ext_7_a_disabled_name_that_nothing_has_is_refused() -> None:
+    with named_plugins(), pytest.raises(ConfigurationError) as caught:
+        check_tables(Settings(disabled=["limit", "redy"], source="hookwork.toml"))
+    assert str(caught.value) == (
+        "hookwork.toml: 'disabled' names 'redy', and no extension or plugin is named so (did you mean 'ready'?); "
+        "installed: limit, nothing, ready, slotted"
+    )
+
+
+def test_ext_7_what_is_known_but_not_installed_may_be_disabled() -> None:
+    with named_plugins():
+        settings = Settings(disabled=["ready", "gemini", "retry_and_reflect"])
+        check_tables(settings)
+    assert settings.disabled == ("ready", "gemini", "retry_and_reflect")
+
+
+async def test_ext_7_a_runner_refuses_it() -> None:
+    async def silent(ctx: Any) -> Any:
+        return
+        yield
+
+    with pytest.raises(ConfigurationError, match=r"'ofline'.*did you mean 'offline'"):
+        Runner(Agent(name="a", body=silent), settings=Settings(disabled=["ofline"]))

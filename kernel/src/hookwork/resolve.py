@@ -11,7 +11,14 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from hookwork.catalogue import PLUGIN_NAMES, SERVICE_SCHEMES, did_you_mean, install_line, model_distribution
+from hookwork.catalogue import (
+    PLUGIN_NAMES,
+    SERVICE_SCHEMES,
+    did_you_mean,
+    distributions,
+    install_line,
+    model_distribution,
+)
 from hookwork.errors import ConfigurationError, PluginError, UnknownModelError
 from hookwork.plugins.discovery import ExtensionRecord, ExtensionRegistry, extensions
 from hookwork.settings import Settings, current_settings, use_current
@@ -59,11 +66,22 @@ def _registry(settings: Settings) -> ExtensionRegistry:
 
 
 def check_tables(settings: Settings) -> None:
-    """Refuse a table of the settings that belongs to nothing installed: ``[polcy]`` would leave ``policy`` without its
-    rules and say nothing. Raises ConfigurationError."""
-    if settings.tables:
-        registry = extensions()
-        settings.check_tables([*registry.names, *registry.plugins])
+    """Refuse what the settings say about nothing that there is: ``[polcy]`` would leave ``policy`` without its rules,
+    and ``disabled = ["ofline"]`` would disable nothing, without a word. Raises ConfigurationError.
+
+    What is not installed may be disabled if Hookwork knows it: one file serves several environments.
+    """
+    if not settings.tables and not settings.disabled:
+        return
+    registry = extensions()
+    installed = [*registry.names, *registry.plugins]
+    settings.check_tables(installed)
+    for name in settings.disabled:
+        if name not in installed and f"hookwork-{name.replace('_', '-')}" not in distributions():
+            raise ConfigurationError(
+                f"{settings.source or 'settings'}: 'disabled' names {name!r}, and no extension or plugin is named so"
+                f"{did_you_mean(name, installed)}; installed: {', '.join(sorted(set(installed))) or 'none'}"
+            )
 
 
 # --- models ----------------------------------------------------------------------------------------------------------
@@ -242,13 +260,10 @@ def _build_plugin(name: str, alias: str, settings: Settings) -> Any:
     table = settings.table(alias or name)
     target = _loaded(point)
     if callable(target) and not isinstance(target, ModuleType) and not _is_plugin_object(target):
-        try:
-            plugin = target(**table)
-        except TypeError as error:
-            where = f"[{alias or name}] of {settings.source}" if settings.source else f"the table {alias or name!r}"
-            raise PluginError(
-                f"plugin {name!r} ({point.distribution}) does not take {where} ({_keys(table)}): {error}"
-            ) from error
+        from hookwork.plugins.options import construct
+
+        where = f"{settings.source or 'settings'}: table {alias or name!r}"
+        plugin = construct(target, table, plugin=f"plugin {name!r} ({point.distribution})", where=where)
     elif table:
         raise PluginError(f"plugin {name!r} ({point.distribution}) is an object and takes no options ({_keys(table)})")
     else:
@@ -268,6 +283,11 @@ def _loaded(point: EntryPoint) -> Any:
         return point.load()
     except ConfigurationError as error:
         raise PluginError(str(error)) from error
+    except SystemExit as error:
+        raise PluginError(
+            f"plugin {point.name!r} of {point.distribution} {point.version} ends the program on import "
+            f"(SystemExit: {error.code}); report it there, or take it off the list of plugins"
+        ) from error
     except Exception as error:
         error.add_note(f"raised on importing plugin {point.name!r} of {point.distribution} {point.version}")
         raise
