@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from hookwork import Agent, Event, Plugin, RunConfig
+from hookwork import Agent, Event, Plugin, RunConfig, Runner, Settings
 from hookwork.context import InvocationContext, ToolContext
-from hookwork.errors import ConfigurationError, DuplicateToolError
+from hookwork.errors import ConfigurationError, DuplicateToolError, UnknownModelError
 from hookwork.records.content import Part, text_content
 from hookwork.records.event import EventActions
 from hookwork_llm import AgentTool, LlmAgent, tool
@@ -335,3 +335,10 @@ async def test_bt_01_agents_without_a_model_have_the_runners(runner_factory: Any
         turn = await play(runner)
     assert turn.scene[1:] == ["root: -helper", "root: root speaks"]
     assert response_of(turn) == {"result": "child speaks"}
+
+
+def test_ext_5_a_model_that_is_not_there_is_found_when_the_runner_is_built() -> None:
+    inner = LlmAgent(name="inner", model="ofline")
+    agent = LlmAgent(name="outer", model=ScriptedModel(["x"]), tools=[AgentTool(inner)])
+    with pytest.raises(UnknownModelError, match=r"'ofline'.*did you mean 'offline'"):
+        Runner.in_memory(agent, settings=Settings())

@@ -31,6 +31,10 @@ class Prepared:
     def __init__(self, agent: LlmAgent, setup: Setup) -> None:
         self.agent = agent
         self.model = self._resolve(agent, setup)
+        for tool in agent.function_tools:
+            prepare = getattr(tool, "prepare", None)  # a tool that runs agents of its own
+            if prepare is not None:
+                prepare(setup)
         self.targets = transfer_targets(agent, setup.tree)
         self.transfer_tool = TransferTool(self.targets) if self.targets else None
         chats = agent.conversational

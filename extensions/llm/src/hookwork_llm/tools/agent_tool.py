@@ -11,10 +11,11 @@ from hookwork.errors import ConfigurationError, ToolArgumentError, ToolError
 from hookwork.records.request import FunctionDeclaration
 from hookwork.tool import Tool
 from hookwork_llm.object_schema import InvalidObject, ObjectSchema, read_object
-from hookwork_llm.tools.child_run import ChildHost, ChildSetup
+from hookwork_llm.tools.child_run import ChildHost, ChildSetup, prepared_setup
 
 if TYPE_CHECKING:
     from hookwork.context import ToolContext
+    from hookwork.invocation import Setup
     from hookwork.records.event import Event
     from hookwork.run import RunOutcome
 
@@ -69,6 +70,10 @@ class AgentTool(Tool):
 
     def display_result_on_skip_summarization(self) -> bool:
         return True
+
+    def prepare(self, setup: Setup) -> None:
+        """Prepare the child tree once ahead of time, so that a faulty one is found when the runner is built (EXT-5)."""
+        prepared_setup(self._tree, setup, include_plugins=self.include_plugins)
 
     async def close(self) -> None:
         """Close what the agents of the tree hold, each thing once. Failures are raised together."""

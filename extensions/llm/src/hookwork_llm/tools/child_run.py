@@ -46,24 +46,29 @@ class ChildUsage(Usage):
         self._parent.add(self._name, model, usage)
 
 
+def prepared_setup(tree: AgentTree, setup: Setup, *, include_plugins: bool) -> Setup:
+    """A child tree prepared with what the parent's runner has. Raises what `Agent.prepare` raises."""
+    own = Setup(
+        tree=tree,
+        resolve=setup.model,  # the parent's runner owns the models and closes them
+        model_override=setup.model_override,
+        plugins=setup.plugins if include_plugins else (),
+        pool=setup.pool,
+    )
+    own.default_model = setup.default_model
+    for agent in tree:
+        own.prepared[id(agent)] = agent.prepare(own)
+    return own
+
+
 class ChildSetup:
     """What the child runs of one agent tool share within one parent run."""
 
     def __init__(self, tree: AgentTree, parent: Invocation, *, include_plugins: bool) -> None:
-        setup = parent.setup
         self.tree = tree
         self.parent = parent
         self.hooks = parent.hooks if include_plugins else NO_HOOKS
-        self.setup = Setup(
-            tree=tree,
-            resolve=setup.model,  # the parent's runner owns the models and closes them
-            model_override=setup.model_override,
-            plugins=setup.plugins if include_plugins else (),
-            pool=setup.pool,
-        )
-        self.setup.default_model = setup.default_model
-        for agent in tree:
-            self.setup.prepared[id(agent)] = agent.prepare(self.setup)
+        self.setup = prepared_setup(tree, parent.setup, include_plugins=include_plugins)
         self.artifacts = ParentArtifacts(parent.artifacts, parent) if parent.artifacts is not None else None
         self.memory = ParentMemory(parent.memory, parent) if parent.memory is not None else None
 
