@@ -13,6 +13,7 @@ from hookwork.services import SessionService
 from hookwork_console.session_check import Checked, check
 from hookwork_console.session_export import export_sessions
 from hookwork_console.session_import import Imported, OnConflict, import_sessions
+from hookwork_console.session_lines import by_session, entries
 from hookwork_console.session_store import Place
 
 _UPDATED = re.compile(rb',"lastUpdateTime":[0-9.e+]+\}$', re.MULTILINE)
@@ -70,6 +71,11 @@ async def imported(
     notes: list[str] = []
     stream.seek(0)
     await import_sessions(
-        service, stream, checked.planned, on_conflict=on_conflict, done=done.append, note=notes.append
+        service,
+        by_session(entries(stream)),
+        checked.planned,
+        on_conflict=on_conflict,
+        done=done.append,
+        note=notes.append,
     )
     return checked, done, notes

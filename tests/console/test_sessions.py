@@ -244,6 +244,23 @@ def test_export_to_a_folder_that_is_not_there_is_one_line(filled: Path, hookwork
     assert "error: cannot write 'no/out.jsonl': No such file or directory" in result.err
 
 
+def test_export_to_what_is_no_plain_file_writes_to_it(filled: Path, hookwork: Hookwork, here: Path) -> None:
+    os.mkfifo(here / "pipe")
+    reading = os.open(here / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert hookwork(*words("export", "--all", "--output", "pipe")).code == 0
+        assert os.read(reading, 65536) == stored()
+    finally:
+        os.close(reading)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_export_to_a_full_disk_is_one_line(filled: Path, hookwork: Hookwork) -> None:
+    result = hookwork(*words("export", "--all", "--output", "/dev/full"))
+    assert result.code == 1
+    assert "error: cannot write '/dev/full': No space left on device" in result.err
+
+
 @pytest.mark.parametrize("arguments", [(), ("--all", "s1")])
 def test_export_takes_ids_or_all(arguments: tuple[str, ...], filled: Path, hookwork: Hookwork) -> None:
     assert hookwork(*words("export", *arguments)).code == 64
@@ -256,7 +273,7 @@ def test_db_21_a_broken_session_is_left_out_whole_and_told(filled: Path, hookwor
     result = hookwork(*words("export", "--all"))
     assert result.code == 1
     assert [json.loads(line)["id"] for line in result.out.splitlines()] == ["s2"]
-    assert "session s1 of user u1: " in result.err
+    assert "s1 (user u1): " in result.err
     assert "1 session(s) could not be read and were left out" in result.err
 
 
@@ -395,6 +412,17 @@ def test_cli_7_a_closed_pipe_ends_quietly(here: Path, hookwork: Hookwork) -> Non
     assert b"Traceback" not in process.stderr.read()
     assert process.wait(60) == 0
     process.stderr.close()
+
+
+def test_an_import_goes_on_when_nobody_reads_what_it_tells(here: Path) -> None:
+    (here / "in.jsonl").write_bytes(file_of(*(session(f"s{n}") for n in range(5))).getvalue())
+    reading, writing = os.pipe()
+    os.close(reading)
+    arguments = ("sessions", "import", "in.jsonl", "--sessions", STORE)
+    finished = subprocess.run([*MAIN, *arguments], cwd=here, stdout=writing, stderr=subprocess.PIPE, timeout=60)
+    os.close(writing)
+    assert (finished.returncode, finished.stderr) == (0, b"")
+    assert len(stored().splitlines()) == 5
 
 
 def test_the_group_says_which_commands_it_has(hookwork: Hookwork) -> None:

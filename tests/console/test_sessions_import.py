@@ -17,6 +17,7 @@ from hookwork.records.session import Session
 from hookwork.services import SessionCapabilities, SessionService
 from hookwork_console.session_check import MOST_PROBLEMS, check
 from hookwork_console.session_import import Imported, import_sessions
+from hookwork_console.session_lines import by_session, entries
 from hookwork_database import DatabaseSessionService
 from hookwork_inmemory import InMemorySessionService
 
@@ -257,7 +258,9 @@ async def test_a_half_session_that_cannot_be_removed_is_named_with_what_to_do() 
     notes: list[str] = []
     done: list[Imported] = []
     with pytest.raises(BackendError, match="the disk is full"):
-        await import_sessions(store, file_of(*SHARED), checked.planned, done=done.append, note=notes.append)
+        await import_sessions(
+            store, by_session(entries(file_of(*SHARED))), checked.planned, done=done.append, note=notes.append
+        )
     assert [one.id for one in done] == ["whole"]
     assert notes == [
         "session 'cut' of user 'u1' in app 'weather' is stored in part, with 2 event(s), and could not be removed "
@@ -284,7 +287,9 @@ async def test_ses_2_a_session_made_meanwhile_is_left_alone(store: SessionServic
     await store.create_session(app_name="weather", user_id="u1", session_id="s1", state={"mine": True})
     stream.seek(0)
     with pytest.raises(ValueError, match="exists already"):
-        await import_sessions(store, stream, checked.planned, done=lambda _: None, note=lambda _: None)
+        await import_sessions(
+            store, by_session(entries(stream)), checked.planned, done=lambda _: None, note=lambda _: None
+        )
     assert await state_of(store, "s1") == {"mine": True}
 
 

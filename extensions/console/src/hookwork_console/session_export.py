@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from hookwork.errors import BackendError, ConfigurationError, SessionNotFoundError
 from hookwork_console.session_lines import lines_of
@@ -63,20 +63,37 @@ def written_file(name: str) -> Iterator[Write]:
         ConfigurationError: it cannot be written.
     """
     target = Path(os.path.realpath(name))
+    plain = not target.exists() or target.is_file()
+    with _faults_of(name):
+        if plain:
+            handle, draft = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+            stream: BinaryIO = os.fdopen(handle, "wb")
+        else:
+            draft, stream = "", target.open("wb")
+
+    def write(line: bytes) -> None:
+        with _faults_of(name):
+            stream.write(line)
+
     try:
-        if target.exists() and not target.is_file():
-            with target.open("wb") as stream:
-                yield stream.write
-            return
-        handle, draft = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                yield stream.write
-            Path(draft).replace(target)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                Path(draft).unlink()
-            raise
+        yield write
+        with _faults_of(name):
+            stream.close()
+            if draft:
+                Path(draft).replace(target)
+    finally:
+        # Behind a failure: what is written is not wanted any more, whether it can be written to the end or not.
+        with suppress(OSError):
+            stream.close()
+        if draft:
+            Path(draft).unlink(missing_ok=True)
+
+
+@contextmanager
+def _faults_of(name: str) -> Iterator[None]:
+    """Faults of the file as the error of the command; those of the store are not among them."""
+    try:
+        yield
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigurationError(f"cannot write {name!r}: {reason}; give --output a file you may write") from error

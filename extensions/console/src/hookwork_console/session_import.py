@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from hookwork.errors import HookworkError
 from hookwork.platform import new_uuid
-from hookwork_console.session_lines import SessionLine, entries
 
 if TYPE_CHECKING:
     from hookwork.records.event import Event
     from hookwork.records.session import Session
     from hookwork.services import SessionService
     from hookwork_console.session_check import Planned
+    from hookwork_console.session_lines import SessionLine
 
 OnConflict = Literal["refuse", "skip", "new-id"]
 
@@ -41,21 +41,21 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def import_sessions(
     service: SessionService,
-    stream: BinaryIO,
+    sessions: Iterator[tuple[SessionLine, Iterator[Event]]],
     planned: Sequence[Planned],
     *,
     on_conflict: OnConflict = "refuse",
     done: Callable[[Imported], None],
     note: Callable[[str], None],
 ) -> None:
-    """Store the sessions of a file, one after the other and event by event.
+    """Store sessions of a file, one after the other and event by event.
 
     Values that the store already has under ``app:`` and ``user:`` keys stay: they belong to others too. When it is
     stopped or fails, the session being written is removed again; those before it stay, whole.
 
     Args:
-        stream: the file from its start, as it was checked.
-        planned: what `check` found in it.
+        sessions: what `by_session` reads; as many are taken as are planned.
+        planned: what `check` found of these.
         on_conflict: of a session that exists: ``refuse`` lets the store raise, ``skip`` leaves it out, ``new-id``
             stores it under a fresh id.
         done: called after each session.
@@ -65,28 +65,21 @@ async def import_sessions(
         SessionAlreadyExistsError: ``refuse``, and somebody made the session since the check.
         HookworkError: what the store raises.
     """
-    plans = iter(planned)
-    writer: _Writer | None = None
-    try:
-        for entry in entries(stream):
-            if entry.session is not None:
-                if writer is not None:
-                    done(await writer.finish())
-                    writer = None
-                plan = next(plans)
-                if plan.exists and on_conflict == "skip":
-                    done(_imported(plan, None, 0))
-                    continue
-                writer = _Writer(service, plan, fresh=plan.exists and on_conflict == "new-id")
-                await writer.begin(entry.session)
-            elif writer is not None and entry.event is not None:
-                await writer.append(entry.event)
-        if writer is not None:
-            done(await writer.finish())
-            writer = None
-    finally:
-        if writer is not None:
+    for plan in planned:
+        line, events = next(sessions)
+        if plan.exists and on_conflict == "skip":
+            done(_imported(plan, None, 0))
+            continue
+        writer = _Writer(service, plan, fresh=plan.exists and on_conflict == "new-id")
+        try:
+            await writer.begin(line)
+            for event in events:
+                await writer.append(event)
+            stored = await writer.finish()
+        except BaseException:
             await writer.abandon(note)
+            raise
+        done(stored)
 
 
 def _imported(plan: Planned, stored_as: str | None, events: int) -> Imported:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import msgspec
@@ -89,6 +90,21 @@ def entries(stream: BinaryIO) -> Iterator[Entry]:
     """
     for number, line in _lines(stream):
         yield from _of_line(number, line)
+
+
+def by_session(found: Iterable[Entry]) -> Iterator[tuple[SessionLine, Iterator[Event]]]:
+    """Each session of a sound file with its events, which are read as they are asked for and passed over if not."""
+    begun = 0
+
+    def number(entry: Entry) -> int:
+        nonlocal begun
+        begun += entry.session is not None
+        return begun
+
+    for _, group in groupby(found, number):
+        line = next(group).session
+        if line is not None:
+            yield line, (entry.event for entry in group if entry.event is not None)
 
 
 def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:

@@ -99,9 +99,35 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-@asynccontextmanager
-async def opened(where: Where, settings: Settings, *, writes: bool = False) -> AsyncIterator[Place]:
-    """The store of the options, the project's App and the settings, in this order; closed again when it is left.
+class Store(msgspec.Struct, frozen=True, kw_only=True):
+    """A store that can be opened again and again, and whose sessions of it are meant; see `Place`.
+
+    Attributes:
+        sessions: a URL, or the session service of the project's App, which stays open.
+    """
+
+    sessions: Any
+    settings: Any
+    app_name: str
+    user_id: str | None
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Place]:
+        """The open store; closed again when it is left. Raises ConfigurationError when nobody takes the URL."""
+        from hookwork.resolve import resolve_session_service
+
+        service: SessionService
+        service, owned = resolve_session_service(self.sessions, self.settings)
+        name = redact_url(self.sessions) if isinstance(self.sessions, str) else type(service).__name__
+        try:
+            yield Place(service=service, app_name=self.app_name, user_id=self.user_id, name=name)
+        finally:
+            if owned:
+                await service.close()
+
+
+def located(where: Where, settings: Settings, *, writes: bool = False) -> Store:
+    """The store of the options, the project's App and the settings, in this order.
 
     Args:
         writes: the command may make a store that is not there yet, and needs no app.
@@ -110,20 +136,11 @@ async def opened(where: Where, settings: Settings, *, writes: bool = False) -> A
         ConfigurationError: no store is named, it ends with its process, or its file is absent.
         UsageError: no app is named.
     """
-    from hookwork.resolve import resolve_session_service
-
     sessions, app_name = _named(where, settings)
     if not app_name and not writes:
         raise click.UsageError("whose sessions? name the app: --app NAME, or set `app` or `agent` in the settings")
     _check(sessions, writes=writes)
-    service: SessionService
-    service, owned = resolve_session_service(sessions, settings)
-    name = redact_url(sessions) if isinstance(sessions, str) else type(sessions).__name__
-    try:
-        yield Place(service=service, app_name=app_name or "", user_id=where.user, name=name)
-    finally:
-        if owned:
-            await service.close()
+    return Store(sessions=sessions, settings=settings, app_name=app_name or "", user_id=where.user)
 
 
 def _named(where: Where, settings: Settings) -> tuple[Any, str | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -83,9 +83,13 @@ def show_imported(terminal: Terminal, imported: Imported, *, as_json: bool) -> N
     terminal.result(f"imported {name}{renamed}: {imported.events} event(s)")
 
 
-def deleted(key: Key) -> dict[str, Any]:
-    """What ``delete --json`` says of a session."""
-    return {"id": key.session_id, "appName": key.app_name, "userId": key.user_id}
+def show_deleted(terminal: Terminal, key: Key, *, as_json: bool) -> None:
+    """That a session is gone."""
+    if as_json:
+        gone = {"id": key.session_id, "appName": key.app_name, "userId": key.user_id}
+        show_json_text(terminal, msgspec.json.encode(gone))
+    else:
+        terminal.result(f"deleted {named(key.session_id, key.user_id)}")
 
 
 def show_json(terminal: Terminal, line: SessionLine) -> None:

@@ -7,28 +7,28 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, aclosing, contextmanager, suppress
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
-import msgspec
 
 from hookwork.cli import command_settings
 from hookwork.errors import ConfigurationError
 from hookwork_console import session_views as views
 from hookwork_console.columns import cell
-from hookwork_console.session_check import check
+from hookwork_console.session_check import Checked, check
 from hookwork_console.session_export import Write, export_sessions, written_file
 from hookwork_console.session_import import Imported, OnConflict, import_sessions
-from hookwork_console.session_lines import lines_of, session_line
-from hookwork_console.session_store import Key, Place, Where, opened
+from hookwork_console.session_lines import by_session, entries, lines_of, session_line
+from hookwork_console.session_store import Key, Place, Store, Where, located
 from hookwork_console.terminal import Terminal
 
 _EPILOG = """
 The store is --sessions, else the project's App's, else the settings' `sessions`. Exit codes: 0 done, 1 failed, 64 wrong
 usage, 130 interrupted.
 """
-#: A store may keep the sessions it read. So that an export of all never holds all, it is opened anew after so many.
+#: A store may keep the sessions it read. So that no command ever holds all, it is opened anew after so many.
 _AT_ONCE = 16
 
 
@@ -63,6 +63,11 @@ def command(ctx: click.Context) -> None:
         raise click.UsageError(f"no command is given; give one of {', '.join(command.list_commands(ctx))}", ctx)
 
 
+def _heard_or_not() -> AbstractContextManager[None]:
+    """What changes a store goes on to its end, even if nobody reads any more what it tells."""
+    return suppress(BrokenPipeError)
+
+
 # --- looking ----------------------------------------------------------------------------------------------------------
 
 
@@ -77,7 +82,7 @@ def list_command(limit: int | None, as_json: bool, **where: Any) -> int:
 
 async def _list(where: Where, limit: int | None, *, as_json: bool) -> int:
     terminal = Terminal()
-    async with opened(where, command_settings()) as place:
+    async with located(where, command_settings()).opened() as place:
         found = await place.service.list_sessions(app_name=place.app_name, user_id=place.user_id)
         lines = [session_line(session) for session in (found if limit is None else found[-limit:])]
     if as_json:
@@ -104,7 +109,7 @@ def show_command(session_id: str, last: int | None, as_json: bool, **where: Any)
 
 async def _show(session_id: str, where: Where, last: int | None, *, as_json: bool) -> int:
     terminal = Terminal()
-    async with opened(where, command_settings()) as place:
+    async with located(where, command_settings()).opened() as place:
         [key] = await place.find([session_id])
         session = await place.service.get_session(**key._asdict(), num_recent_events=last)
     if as_json:
@@ -136,10 +141,11 @@ def export_command(session_ids: tuple[str, ...], everything: bool, output: str |
 
 async def _export(ids: Sequence[str], where: Where, output: str | None) -> int:
     terminal = Terminal()
-    async with opened(where, command_settings()) as place:
+    store = located(where, command_settings())
+    async with store.opened() as place:
         keys = await (place.find(ids) if ids else place.keys())
     with _target(terminal, output) as write:
-        sessions, events, failures = await _written(keys, where, write, terminal)
+        sessions, events, failures = await _written(store, keys, write, terminal)
     into = f" in {output}" if output is not None else ""
     terminal.note(f"{sessions} session(s), {events} event(s){into}", style="bright_black")
     if failures:
@@ -158,18 +164,18 @@ def _target(terminal: Terminal, output: str | None) -> Iterator[Write]:
         yield sys.stdout.buffer.write
 
 
-async def _written(keys: Sequence[Key], where: Where, write: Write, terminal: Terminal) -> tuple[int, int, int]:
+async def _written(store: Store, keys: Sequence[Key], write: Write, terminal: Terminal) -> tuple[int, int, int]:
     """(sessions, events, failures) of an export."""
     sessions = events = failures = 0
     for start in range(0, len(keys), _AT_ONCE):
         async with (
-            opened(where, command_settings()) as place,
+            store.opened() as place,
             aclosing(export_sessions(place.service, keys[start : start + _AT_ONCE], write)) as exported,
         ):
             async for done in exported:
                 if done.failure:
                     failures += 1
-                    terminal.note(f"session {done.key.session_id} of user {done.key.user_id}: {done.failure}")
+                    terminal.note(f"{views.named(done.key.session_id, done.key.user_id)}: {done.failure}")
                 else:
                     sessions, events = sessions + 1, events + done.events
     return sessions, events, failures
@@ -194,69 +200,75 @@ def import_command(file: str, on_conflict: OnConflict, as_json: bool, **where: A
 
     FILE is checked to its end before anything is stored; '-' reads stdin.
     """
-    return asyncio.run(_import(file, Where(**where), on_conflict, as_json=as_json))
-
-
-async def _import(file: str, where: Where, on_conflict: OnConflict, *, as_json: bool) -> int:
-    terminal = Terminal()
+    # Opened before the loop runs: there, Ctrl-C would not interrupt a read from a keyboard.
     with _source(file) as stream:
-        async with opened(where, command_settings(), writes=True) as place:
-            checked = await check(place.service, stream, file, app_name=where.app, user_id=where.user)
-            for text in (*checked.problems, *checked.remarks):
-                terminal.note(text)
-            if checked.broken:
-                raise click.ClickException(f"{file}: {checked.broken} problem(s); nothing was stored")
-            conflicts = [planned for planned in checked.planned if planned.exists]
-            for planned in conflicts:
-                if on_conflict != "new-id" or planned.stored is not None:
-                    terminal.note(views.conflict(planned))
-            if conflicts and on_conflict == "refuse":
-                raise click.ClickException(
-                    f"{len(conflicts)} session(s) exist already; nothing was stored. --on-conflict skip leaves them "
-                    "out, new-id stores them under new ids"
-                )
-            stream.seek(0)
-            done: list[Imported] = []
+        return asyncio.run(_import(stream, file, Where(**where), on_conflict, as_json=as_json))
 
-            def tell(imported: Imported) -> None:
-                done.append(imported)
-                views.show_imported(terminal, imported, as_json=as_json)
 
-            try:
+async def _import(stream: BinaryIO, file: str, where: Where, on_conflict: OnConflict, *, as_json: bool) -> int:
+    terminal = Terminal()
+    store = located(where, command_settings(), writes=True)
+    async with store.opened() as place:
+        checked = await check(place.service, stream, file, app_name=where.app, user_id=where.user)
+    _refuse(checked, file, on_conflict, terminal)
+    planned = checked.planned
+    done: list[Imported] = []
+
+    def tell(imported: Imported) -> None:
+        done.append(imported)
+        with _heard_or_not():
+            views.show_imported(terminal, imported, as_json=as_json)
+
+    stream.seek(0)
+    sessions = by_session(entries(stream))
+    try:
+        for start in range(0, len(planned), _AT_ONCE):
+            some = planned[start : start + _AT_ONCE]
+            async with store.opened() as place:
                 await import_sessions(
-                    place.service, stream, checked.planned, on_conflict=on_conflict, done=tell, note=terminal.note
+                    place.service, sessions, some, on_conflict=on_conflict, done=tell, note=terminal.note
                 )
-            except BaseException:
-                left = len(checked.planned) - len(done)
-                terminal.note(
-                    f"{len(done)} session(s) are stored whole, {left} are not; import the file again with "
-                    "--on-conflict skip to go on"
-                )
-                raise
+    except BaseException:
+        terminal.note(
+            f"{len(done)} session(s) are done, {len(planned) - len(done)} are not; import the file again with "
+            "--on-conflict skip to go on"
+        )
+        raise
     return 0
+
+
+def _refuse(checked: Checked, file: str, on_conflict: OnConflict, terminal: Terminal) -> None:
+    """Say what is wrong, or will not be kept; raise when nothing is to be stored."""
+    for text in (*checked.problems, *checked.remarks):
+        terminal.note(text)
+    if checked.broken:
+        raise click.ClickException(f"{file}: {checked.broken} problem(s); nothing was stored")
+    conflicts = [planned for planned in checked.planned if planned.exists]
+    for planned in conflicts:
+        if on_conflict != "new-id" or planned.stored is not None:
+            terminal.note(views.conflict(planned))
+    if conflicts and on_conflict == "refuse":
+        raise click.ClickException(
+            f"{len(conflicts)} session(s) exist already; nothing was stored. --on-conflict skip leaves them "
+            "out, new-id stores them under new ids"
+        )
 
 
 @contextmanager
 def _source(file: str) -> Iterator[BinaryIO]:
     """The file, to be read twice; what can be read only once is copied aside first."""
-    try:
-        if file == "-":
-            stream: BinaryIO = sys.stdin.buffer
-        else:
-            stream = open(file, "rb")  # noqa: SIM115 - closed below, and stdin is not ours to close
+    with ExitStack() as stack:
         try:
-            if file != "-" and stream.seekable():
-                yield stream
-                return
-            with tempfile.TemporaryFile() as copy:
+            stream: BinaryIO = sys.stdin.buffer if file == "-" else stack.enter_context(Path(file).open("rb"))
+            if file == "-" or not stream.seekable():
+                copy = stack.enter_context(tempfile.TemporaryFile())
                 shutil.copyfileobj(stream, copy)
                 copy.seek(0)
-                yield copy
-        finally:
-            if file != "-":
-                stream.close()
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {file!r}: {error.strerror or error}; name a file to import") from error
+                stream = copy
+        except OSError as error:
+            text = f"cannot read {file!r}: {error.strerror or error}; name a file to import"
+            raise ConfigurationError(text) from error
+        yield stream
 
 
 # --- deleting ---------------------------------------------------------------------------------------------------------
@@ -277,17 +289,15 @@ def delete_command(session_ids: tuple[str, ...], yes: bool, as_json: bool, **whe
 
 async def _delete(ids: Sequence[str], where: Where, *, yes: bool, as_json: bool) -> int:
     terminal = Terminal()
-    async with opened(where, command_settings()) as place:
+    async with located(where, command_settings()).opened() as place:
         keys = await place.find(ids)
         if not yes and not await _agreed(terminal, place, keys):
             terminal.note("nothing was deleted")
             return 1
         for key in keys:
             await place.service.delete_session(**key._asdict())
-            if as_json:
-                views.show_json_text(terminal, msgspec.json.encode(views.deleted(key)))
-            else:
-                terminal.result(f"deleted {views.named(key.session_id, key.user_id)}")
+            with _heard_or_not():
+                views.show_deleted(terminal, key, as_json=as_json)
     return 0
 
 
