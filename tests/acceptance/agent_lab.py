@@ -9,6 +9,7 @@ branch, ``[s]`` the scope, ``→t`` a hand-over, ``=v`` an output. Approval requ
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ import msgspec
 import pytest
 
 from hookwork import Agent, Content, Event, FunctionResponse, Part, RunConfig, Runner, RunOutcome, Session, ToolContext
-from hookwork.errors import NothingToResume
+from hookwork.errors import NothingToResume, SessionNotFoundError
 from hookwork.resolve import resolve_session_service
 from hookwork.settings import NO_SETTINGS
 from hookwork_llm import LlmAgent, tool
@@ -185,6 +186,20 @@ class Lab:
     async def newest_invocation(self) -> str:
         return (await self.session()).events[-1].invocation_id
 
+    async def holds(self, message: str | Content) -> bool:
+        """Whether a message was stored as the newest one of the user."""
+        try:
+            events = (await self.session()).events
+        except SessionNotFoundError:
+            return False
+        said = [event.content for event in events if event.author == "user" and not event.path]
+        if not said or said[-1] is None:
+            return False
+        if isinstance(message, str):
+            return said[-1].text == message
+        ids = [answer.id for answer in said[-1].function_responses]
+        return ids == [answer.id for answer in message.function_responses]
+
     async def answer(self, given: Mapping[str, Any]) -> Content:
         """A message with answers by call id; ``r1`` … are the approval requests in order."""
         session = await self.session()
@@ -327,6 +342,73 @@ async def play_crashed(scene: Scene, backend: Any, crash_after: int, *, by_id: b
     lab.world.check_prompts()
     with pytest.raises(NothingToResume):
         raise (await lab.run(invocation_id=await lab.newest_invocation())).error or AssertionError("it ran again")
+
+
+async def play_ended(scene: Scene, backend: Any, after: int, way: str, *, streaming: bool) -> bool:
+    """The same with one run ended from outside and continued by its id: the end is the same, nothing is left behind.
+
+    ``way``: ``leave``, ``stop`` or ``cancel`` at the n-th event that passes, partial ones included; ``any time``:
+    cancelled after n turns of the event loop. Returns whether the scene was over before that.
+    """
+    lab = Lab(scene.build, backend)
+    outer = asyncio.all_tasks()
+    left = after
+    for said, _, _ in scene.turns:
+        if scene.unsure and not isinstance(said, str) and not await lab.is_open(said):
+            continue  # the call was closed when its body was cut off (HND-5)
+        message = said if isinstance(said, str) else await lab.answer(said)
+        passed, ended = await _ended_run(lab, message, left, way, streaming)
+        left -= passed
+        if not ended:
+            continue
+        left = 0
+        assert asyncio.all_tasks() <= outer, asyncio.all_tasks() - outer
+        if not await lab.holds(message):  # ended before the message was stored: it is sent again
+            await lab.run(message)
+            continue
+        again = await lab.run(invocation_id=await lab.newest_invocation())
+        if again.error is not None and not isinstance(again.error, NothingToResume):
+            raise again.error
+    if not scene.unsure:  # another story follows when a long-running call was closed
+        same(await lab.lines(), scene.lines, scene, f"ended ({way}) after {after}")
+    lab.world.check_prompts()
+    return left > 0
+
+
+async def _ended_run(lab: Lab, message: Any, after: int, way: str, streaming: bool) -> tuple[int, bool]:
+    """How many events (turns of the loop) passed, and whether the run was ended."""
+    passed = 0
+    stopping: list[asyncio.Task[None]] = []
+
+    async def on_event(run: Any, event: Event) -> bool:
+        nonlocal passed
+        passed += 1
+        if passed != after:
+            return False
+        if way == "cancel":
+            running.cancel()
+            await asyncio.sleep(0)
+        elif way == "stop":
+            stopping.append(asyncio.create_task(run.stop()))
+        return way == "leave"
+
+    watch = on_event if way != "any time" else None
+    running = asyncio.create_task(lab.run(message, streaming=streaming, on_event=watch))
+    if way == "any time":
+        while passed < after and not running.done():
+            await asyncio.sleep(0)
+            passed += 1
+        if after > 0:
+            running.cancel()
+    try:
+        turn = await running
+    except asyncio.CancelledError:
+        return passed, True
+    for task in stopping:
+        await task
+    if turn.error is not None:
+        raise turn.error
+    return passed, turn.outcome is not None and turn.outcome.kind == "closed"
 
 
 def _ran(lab: Lab, scene: Scene) -> list[str]:

@@ -1,7 +1,7 @@
 """Scenes of delegations, single-turn calls, tools with children and approvals, crashed after every event (ACT §6).
 
-Each is played in one go, streamed, and once per stored event with a crash behind it, in memory and on SQLite; every run
-is a program started anew. The end is always the same, except for ACT-41 a.
+Each is played in one go, plain and streamed, in memory and on SQLite; then with a crash behind every stored event; then
+left, stopped and cancelled everywhere. Every run is a program started anew. The end is always the same (but ACT-41 a).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.acceptance.agent_lab import Scene, World, play, play_crashed
+from tests.acceptance.agent_lab import Scene, World, play, play_crashed, play_ended
 
 from hookwork_llm import LlmAgent
 from hookwork_testkit import call
@@ -565,18 +565,6 @@ SCENES: dict[str, Callable[[], Scene]] = {
 }
 
 
-@pytest.fixture
-def new_backend(backend: Any, tmp_path: Path) -> Callable[[], Any]:
-    """Each call gives a store of the same kind with nothing in it."""
-
-    def new() -> Any:
-        folder = tmp_path / str(len(list(tmp_path.iterdir())))
-        folder.mkdir()
-        return type(backend)(backend.kind, folder)
-
-    return new
-
-
 @pytest.mark.parametrize("name", SCENES)
 @pytest.mark.parametrize("streaming", [False, True], ids=["plain", "streaming"])
 async def test_scene_as_stored_event_by_event(backend: Any, name: str, streaming: bool) -> None:
@@ -588,9 +576,35 @@ async def test_scene_as_stored_event_by_event(backend: Any, name: str, streaming
 @pytest.mark.parametrize("by_id", [True, False], ids=["by-id", "by-answer"])
 @pytest.mark.parametrize("name", SCENES)
 async def test_act_41_a_scene_crashed_after_every_event_comes_to_the_same_end(
-    new_backend: Any, name: str, by_id: bool
+    in_memory: Any, name: str, by_id: bool
 ) -> None:
     count = len(SCENES[name]().lines)
     for crash_after in range(1, count + 1):
-        await play_crashed(SCENES[name](), new_backend(), crash_after, by_id=by_id)
+        await play_crashed(SCENES[name](), type(in_memory)("memory", Path()), crash_after, by_id=by_id)
     assert count > 3
+
+
+@pytest.mark.parametrize("by_id", [True, False], ids=["by-id", "by-answer"])
+@pytest.mark.parametrize("name", ["s1", "s5", "s5-sequence", "s5-approval", "s6", "s8", "task-hands-over-and-back"])
+async def test_act_41_a_scene_crashed_after_every_event_on_its_store(
+    backend: Any, tmp_path: Path, name: str, by_id: bool
+) -> None:
+    count = len(SCENES[name]().lines)
+    for crash_after in range(1, count + 1):
+        folder = tmp_path / str(crash_after)
+        folder.mkdir()
+        await play_crashed(SCENES[name](), type(backend)(backend.kind, folder), crash_after, by_id=by_id)
+    assert count > 3
+
+
+@pytest.mark.parametrize("way", ["leave", "stop", "cancel", "any time"])
+@pytest.mark.parametrize("streaming", [False, True], ids=["plain", "streaming"])
+@pytest.mark.parametrize("name", SCENES)
+async def test_inv_3_a_scene_ended_anywhere_goes_on_to_the_same_end(
+    in_memory: Any, name: str, streaming: bool, way: str
+) -> None:
+    over, after = False, 0
+    while not over:
+        after += 1
+        over = await play_ended(SCENES[name](), type(in_memory)("memory", Path()), after, way, streaming=streaming)
+    assert after > 3

@@ -116,6 +116,8 @@ def _agent(shape: Shape, children: list[Agent], world: World, parent: Shape | No
             ]
             if parts:
                 return parts
+        if has_parent and parent is not None and parent.kind == "task" and turn > len(shape.steps):
+            return _parts(shape, "back", turn, parent)  # in a task the user talks to whom it was handed to
         return _last_words(shape, turn)
 
     model = ScriptedModel(respond, name=name)
