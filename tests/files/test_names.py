@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import sys
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookwork.artifact_names import check_filename
-from hookwork.errors import ValidationError
+from hookwork.errors import BackendError, ValidationError
 from hookwork.records.content import Blob, Part
 from hookwork_files import FileArtifactService, tree
 from hookwork_files.disk import is_spelled_so
@@ -186,6 +187,8 @@ async def test_fil_4_links_in_place_of_a_version_or_its_files_are_not_followed(t
         with pytest.raises(FileNotFoundError):
             await service.load_artifact(**KEY, filename=name)
     assert await service.list_artifacts(**KEY) == ["payload"]
+    await service.delete_artifact(**KEY, filename="version")
+    assert (tmp_path / "1" / "version").read_bytes() == b"1"
 
 
 async def test_fil_4_the_root_itself_may_be_a_link(tmp_path: Path) -> None:
@@ -229,3 +232,30 @@ def test_is_spelled_so(tmp_path: Path) -> None:
     (tmp_path / "ann").mkdir()
     assert is_spelled_so(tmp_path / "ann")
     assert not is_spelled_so(tmp_path / "Ann")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there the portable spelling comes first anyway")
+async def test_fil_3_a_file_system_that_cannot_hold_a_name_gets_the_portable_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a FAT disk, where ``?`` in a name is an invalid argument."""
+    real = tree.make_folders
+
+    def on_fat(folder: Path, *, sync: bool) -> None:
+        if "?" in os.fspath(folder):
+            raise OSError(errno.EINVAL, "Invalid argument", os.fspath(folder))
+        real(folder, sync=sync)
+
+    monkeypatch.setattr(tree, "make_folders", on_fat)
+    service = FileArtifactService(tmp_path)
+    await service.save_artifact(**KEY, filename="a#b?c.txt", artifact=blob(b"1"))
+    assert (tmp_path / "apps/shop/users/ann/sessions/s1/artifacts/a#b%3Fc.txt/versions/1").is_dir()
+    assert await service.load_artifact(**KEY, filename="a#b?c.txt") == blob(b"1")
+
+    def never(folder: Path, *, sync: bool) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument", os.fspath(folder))
+
+    monkeypatch.setattr(tree, "make_folders", never)
+    with pytest.raises(BackendError) as refusal:
+        await service.save_artifact(**KEY, filename="other", artifact=blob(b"1"))
+    assert refusal.value.code == "EINVAL"

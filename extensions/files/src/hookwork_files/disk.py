@@ -74,8 +74,14 @@ def write_file(path: Path, data: bytes, *, sync: bool) -> None:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder whatever happens to it meanwhile. What cannot be removed is left to `clear_remains`."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Remove a folder, or a link to one, whatever happens to it meanwhile.
+
+    What cannot be removed is left: a later save tries again.
+    """
+    if folder.is_symlink():
+        folder.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def newest_change(folder: Path) -> float:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hookwork.artifact_contents import TOMBSTONE
 from hookwork.artifact_names import is_version
 from hookwork.platform import new_uuid
-from hookwork_files.disk import newest_change, remove_tree, sync_folder, write_file
+from hookwork_files.disk import UNNAMEABLE, newest_change, remove_tree, sync_folder, write_file
 from hookwork_files.document import Document, read_document
 
 #: Seconds after which what a stopped process left behind is removed.
@@ -77,6 +77,10 @@ class ArtifactFolder:
             return os.listdir(self.versions)
         except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            if error.errno in UNNAMEABLE:
+                return []  # this file system cannot have a folder of that name
+            raise
 
     def version(self, number: int) -> Version | None:
         """A finished version. A link is none: it may lead anywhere."""
@@ -163,11 +167,13 @@ class ArtifactFolder:
         for name in self._entries():
             if name.startswith(".") and name.endswith((PENDING, DELETED)):
                 left = self.versions / name
+                is_folder = left.is_dir() and not left.is_symlink()
                 try:
-                    if now - (newest_change(left) if left.is_dir() else left.stat().st_mtime) <= REMAINS_AGE:
+                    if now - (newest_change(left) if is_folder else left.lstat().st_mtime) <= REMAINS_AGE:
                         continue
-                    if not left.is_dir():
+                    if not is_folder:
                         left.unlink()
+                        continue
                 except FileNotFoundError:
                     continue  # its writer was alive and has published or removed it
                 remove_tree(left)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from hookwork.artifact_contents import guessed_type, part_bytes, stored_metadata, stored_part
 from hookwork.artifact_names import check_file, check_first_version, check_scope, wanted_version
@@ -13,11 +13,11 @@ from hookwork.errors import BackendError, ValidationError
 from hookwork.platform import now
 from hookwork.records.content import Part
 from hookwork.services import ArtifactService, ArtifactVersion
+from hookwork.threads import in_thread
 from hookwork_files.disk import as_backend_errors
 from hookwork_files.document import Document
 from hookwork_files.staging import Staging
 from hookwork_files.store import FileStore
-from hookwork_files.threads import in_thread
 from hookwork_files.tree import Place, Tree
 
 T = TypeVar("T")
@@ -160,12 +160,15 @@ class FileArtifactService(ArtifactService):
         return info, self._stream(place, info)
 
     async def _stream(self, place: Place, info: ArtifactVersion) -> AsyncGenerator[bytes, None]:
-        file = await self._run(lambda: self._store.open(place, info.version, info))
+        opened: list[BinaryIO] = []  # a cancelled caller gets no result, yet the file must be closed
         try:
+            await self._run(lambda: opened.append(self._store.open(place, info.version, info)))
+            file = opened[0]
             while data := await self._run(lambda: file.read(CHUNK)):
                 yield data
         finally:
-            file.close()
+            for file in opened:
+                file.close()
 
     async def get_artifact_version(
         self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None

@@ -93,8 +93,9 @@ class Staging:
         assert self._path is not None
         folder = self._find()
         if folder.versions != self._path.parent:
-            moved = folder.versions / self._path.name
+            left, moved = self._path.parent.parent, folder.versions / self._path.name
             self._path.rename(moved)
+            ArtifactFolder(left).remove_if_empty(left.parent)
             self._path = moved
             (moved / self._payload).rename(moved / folder.path.name)
             self._payload = folder.path.name

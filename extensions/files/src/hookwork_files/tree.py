@@ -76,14 +76,7 @@ class Tree:
 
     def find(self, place: Place) -> ArtifactFolder | None:
         """The folder that holds versions of an artifact, whoever wrote them."""
-        scope, name = self.scope_of(place), place.filename.removeprefix(USER_PREFIX)
-        legacy = legacy_folder(name)
-        for candidate in (*artifact_folders(name), *([legacy] if legacy else [])):
-            folder = self._folder(scope / candidate)
-            owner = folder.owner()
-            if owner == "" or (owner is not None and _recorded(owner, users=place.is_users) == place.filename):
-                return folder
-        return None
+        return self._look(place)[0]
 
     def find_or_make(self, place: Place) -> ArtifactFolder:
         """The folder of an artifact, ready for its next version.
@@ -92,23 +85,38 @@ class Tree:
             ValidationError: it would lie outside of the root.
             OSError: it cannot be made.
         """
-        found = self.find(place)
-        if found is not None:
-            make_folders(found.versions, sync=self._sync)
-            return found
-        scope = self.scope_of(place)
+        found, free = self._look(place)
         refusal: OSError | None = None
-        for candidate in artifact_folders(place.filename.removeprefix(USER_PREFIX)):
-            folder = self._folder(scope / candidate)
+        for folder in [found] if found is not None else free:
             try:
-                if folder.owner() is None:
-                    make_folders(folder.versions, sync=self._sync)
-                    return folder
+                make_folders(folder.versions, sync=self._sync)
             except OSError as error:
                 if error.errno not in UNNAMEABLE:
                     raise
-                refusal = error  # the next candidate is plainer
-        raise refusal or FileExistsError(errno.EEXIST, "every folder for this artifact is taken by another", str(scope))
+                refusal = error  # the next one has a plainer name
+            else:
+                return folder
+        where = os.fspath(self.scope_of(place))
+        raise refusal or FileExistsError(errno.EEXIST, "every folder for this artifact is taken by another", where)
+
+    def _look(self, place: Place) -> tuple[ArtifactFolder | None, list[ArtifactFolder]]:
+        """The artifact's folder, and those that nobody has. Each is asked once: others may be taking it."""
+        scope, name = self.scope_of(place), place.filename.removeprefix(USER_PREFIX)
+        free: list[ArtifactFolder] = []
+        for candidate in artifact_folders(name):
+            folder = self._folder(scope / candidate)
+            owner = folder.owner()
+            if owner is None:
+                free.append(folder)
+            elif _is_of(owner, place):
+                return folder, free
+        legacy = legacy_folder(name)
+        if legacy is not None:
+            folder = self._folder(scope / legacy)
+            owner = folder.owner()
+            if owner is not None and _is_of(owner, place):
+                return folder, free
+        return None, free
 
     def _folder(self, path: Path) -> ArtifactFolder:
         folder = ArtifactFolder(path)
@@ -148,6 +156,11 @@ class Tree:
                 yield path
             if self._nested:
                 yield from self._walk(path, top=False)
+
+
+def _is_of(owner: str, place: Place) -> bool:
+    """Whether a folder with such a record is the artifact's; without a record the folder's name counts."""
+    return owner == "" or _recorded(owner, users=place.is_users) == place.filename
 
 
 def _recorded(name: str, *, users: bool) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import errno
 import hashlib
@@ -12,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import BinaryIO, TypeVar
 
 from hookwork.errors import BackendError
+from hookwork.threads import in_thread
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class Spooled(Payload):
 
 async def _on_disk(work: Callable[[], T]) -> T:
     try:
-        return await asyncio.to_thread(work)
+        return await in_thread(work)
     except OSError as error:
         raise BackendError(
             f"the temporary file of a stream failed: {error.strerror or error}; give the service another spool_folder",
@@ -89,21 +89,23 @@ async def spooled(source: AsyncIterable[bytes], folder: str | None) -> AsyncIter
     """
     import tempfile
 
-    file: BinaryIO = await _on_disk(lambda: tempfile.TemporaryFile(dir=folder))  # noqa: SIM115 - closed below
+    made: list[BinaryIO] = []  # a cancelled caller gets no result, yet the file must be closed
     digest, size, gathered = hashlib.md5(usedforsecurity=False), 0, bytearray()
 
     def flush() -> None:
         digest.update(gathered)
-        file.write(gathered)
+        made[0].write(gathered)
         gathered.clear()
 
     try:
+        await _on_disk(lambda: made.append(tempfile.TemporaryFile(dir=folder)))  # noqa: SIM115 - closed below
         async for piece in source:
             gathered += piece
             size += len(piece)
             if len(gathered) >= CHUNK:
                 await _on_disk(flush)
         await _on_disk(flush)
-        yield Spooled(file, size, _text(digest.digest()))
+        yield Spooled(made[0], size, _text(digest.digest()))
     finally:
-        file.close()
+        for file in made:
+            file.close()
