@@ -343,9 +343,18 @@ def test_import_takes_another_app_and_user(hookwork: Hookwork, here: Path) -> No
     assert (json.loads(first)["appName"], json.loads(first)["userId"]) == ("copy", "me")
 
 
-def test_import_of_what_chat_saved(hookwork: Hookwork, here: Path) -> None:
-    (here / "chat.json").write_text(json.dumps(session(events=[event_line("e1")]), indent=2))
-    assert hookwork("sessions", "import", "chat.json", "--sessions", STORE).out == "imported s1 (user u1): 1 event(s)\n"
+def test_import_of_what_chat_saved(hookwork: Hookwork, here: Path, serve: Any, bodies: Any) -> None:
+    (here / "said.json").write_text('{"queries": ["hello"], "state": {"city": "Tokyo"}}')
+    agent = serve(bodies.says("Hi."))
+    saved = hookwork("chat", agent, "--replay", "said.json", "--save-session", "chat.json", "--session", "s1")
+    assert saved.code == 0
+    imported = hookwork("sessions", "import", "chat.json", "--sessions", STORE)
+    assert (imported.code, imported.err) == (0, "")
+    document = json.loads((here / "chat.json").read_text())
+    events = document.pop("events")
+    first, *others = [json.loads(line) for line in stored(app=document["appName"]).splitlines()]
+    assert {**first, "lastUpdateTime": 0} == {**document, "lastUpdateTime": 0}
+    assert others == events
 
 
 @pytest.mark.parametrize("name", ["missing.jsonl", "."])

@@ -82,7 +82,7 @@ async def fill(service: SessionService, store: Any) -> None:
 
 @pytest.mark.parametrize("into", STORES)
 @pytest.mark.parametrize("source", STORES)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(store=stores)
 def test_bey_19_an_import_into_an_empty_store_exports_the_same_bytes(source: str, into: str, store: Any) -> None:
     async def both() -> tuple[bytes, bytes]:
