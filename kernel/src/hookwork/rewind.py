@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from hookwork.artifact_contents import TOMBSTONE
 from hookwork.errors import InvocationNotFoundError
 from hookwork.invocation import Invocation
 from hookwork.platform import new_uuid, timestamp
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from hookwork.records.session import Session
     from hookwork.runner import Runner
     from hookwork.services import ArtifactService
-
-#: Custom metadata of an empty version that stands for "no such file any more" (services ART-17).
-TOMBSTONE = "hookworkTombstone"
 
 
 class _Rewind:
