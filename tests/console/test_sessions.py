@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -421,6 +422,23 @@ def test_cli_7_a_closed_pipe_ends_quietly(here: Path, hookwork: Hookwork) -> Non
     assert b"Traceback" not in process.stderr.read()
     assert process.wait(60) == 0
     process.stderr.close()
+
+
+def test_gen_5_ctrl_c_leaves_whole_sessions_only(here: Path) -> None:
+    lines = [session("first"), event_line("e0"), session("second"), *(event_line(f"e{n}") for n in range(20_000))]
+    (here / "in.jsonl").write_bytes(file_of(*lines).getvalue())
+    arguments = ("sessions", "import", "in.jsonl", "--sessions", STORE)
+    with subprocess.Popen([*MAIN, *arguments], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"imported first (user u1): 1 event(s)\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, b"")
+    assert err.decode().splitlines() == [
+        "1 session(s) are done, 1 are not; import the file again with --on-conflict skip to go on",
+        "interrupted",
+    ]
+    assert [json.loads(line)["id"] for line in stored().splitlines()] == ["first", "e0"]
 
 
 def test_an_import_goes_on_when_nobody_reads_what_it_tells(here: Path) -> None:
