@@ -14,7 +14,7 @@ from tests.mcp.server import SCRIPT, make_server
 
 from hookwork.errors import HookworkError
 from hookwork.platform import use_sleep
-from hookwork_mcp import McpConnectionError, McpToolset, Stdio
+from hookwork_mcp import McpConnectionError, McpToolset, Stdio, StreamableHttp
 from hookwork_mcp.errors import McpToolError
 from hookwork_testkit import make_context
 
@@ -158,3 +158,55 @@ async def test_a_command_that_does_not_exist() -> None:
     with pytest.raises(McpConnectionError, match="cannot connect to command 'no-such-command-anywhere'"):
         await toolset.tools(readonly())
     await toolset.close()
+
+
+async def test_a_stream_that_breaks_in_the_middle_of_a_call(serve: Any) -> None:
+    """MCP-13 with an event stream: its head came, the rest does not."""
+    app = make_server().streamable_http_app()
+    cut = False
+
+    async def gate(scope: Any, receive: Any, send: Any) -> None:
+        async def cutting(message: Any) -> None:
+            if message["type"] == "http.response.body" and cut:
+                raise RuntimeError("cut off")
+            await send(message)
+
+        await app(scope, receive, cutting)
+
+    async with serve(gate) as url:
+        toolset = McpToolset(StreamableHttp(f"{url}/mcp"))
+        tools = await by_name(toolset)
+        cut = True
+        started = time.monotonic()
+        with pytest.raises(McpToolError, match="the call of tool 'add' failed"):
+            await tools["add"].run(make_context("tool"), {"a": 1, "b": 2})
+        assert time.monotonic() - started < 5
+        cut = False
+        assert await tools["add"].run(make_context("tool"), {"a": 1, "b": 2}) == {"output": {"result": 3}}
+        await toolset.close()
+
+
+async def test_closing_ends_calls_that_are_under_way() -> None:
+    server: Any = make_server()
+    toolset = McpToolset(server)
+    tools = await by_name(toolset)
+    task = asyncio.create_task(tools["forever"].run(make_context("tool"), {}))
+    await server.started.wait()
+    await toolset.close()
+    with pytest.raises(McpToolError, match="the session was closed"):
+        await task
+    assert toolset.live_sessions == 0
+
+
+async def test_many_calls_at_once_on_one_session() -> None:
+    """Safe under concurrent runs: each gets its own answer."""
+    for protocol in ("auto", "legacy"):
+        toolset = McpToolset(make_server(), protocol=protocol)
+        tools = await by_name(toolset)
+        answers = await asyncio.gather(
+            *(tools["add"].run(make_context("tool"), {"a": i, "b": 1}) for i in range(100)),
+            *(toolset.tools(readonly()) for _ in range(5)),
+        )
+        assert [answer["output"]["result"] for answer in answers[:100]] == [i + 1 for i in range(100)]  # type: ignore[index, call-overload]
+        assert toolset.live_sessions == 1
+        await toolset.close()

@@ -28,27 +28,32 @@ _EMBEDDED = {
 }
 
 
-def test_simple_text():  # type: ignore[no-untyped-def]
+@tool(name="test_simple_text")
+def simple_text() -> Any:
     """A text."""
     return {"output": "This is a simple text response for testing."}
 
 
-def test_image_content():  # type: ignore[no-untyped-def]
+@tool(name="test_image_content")
+def image_content() -> Any:
     """An image."""
     return {"output": [{"type": "image", "data": PNG, "mimeType": "image/png"}]}
 
 
-def test_audio_content():  # type: ignore[no-untyped-def]
+@tool(name="test_audio_content")
+def audio_content() -> Any:
     """A sound."""
     return {"output": [{"type": "audio", "data": WAV, "mimeType": "audio/wav"}]}
 
 
-def test_embedded_resource():  # type: ignore[no-untyped-def]
+@tool(name="test_embedded_resource")
+def embedded_resource() -> Any:
     """A resource within the result."""
     return {"output": [_EMBEDDED]}
 
 
-def test_multiple_content_types():  # type: ignore[no-untyped-def]
+@tool(name="test_multiple_content_types")
+def multiple_content_types() -> Any:
     """Three kinds of content."""
     text = {"type": "text", "text": "Multiple content types test:"}
     mixed = {
@@ -60,7 +65,8 @@ def test_multiple_content_types():  # type: ignore[no-untyped-def]
     return {"output": [text, {"type": "image", "data": PNG, "mimeType": "image/png"}, mixed]}
 
 
-def test_error_handling() -> str:
+@tool(name="test_error_handling")
+def error_handling() -> str:
     """Fails."""
     raise ToolError("This tool intentionally returns an error for testing")
 
@@ -100,14 +106,15 @@ class SchemaTool(Tool):
         return {"output": "ok"}
 
 
-async def test_tool_with_progress(ctx: ToolContext):  # type: ignore[no-untyped-def]
+@tool(name="test_tool_with_progress")
+async def tool_with_progress(ctx: ToolContext) -> Any:
     """Reports progress."""
     await asyncio.sleep(0)
     return {"output": "done"}
 
 
-@tool(require_confirmation=True)
-def test_input_required_result_tampered_state() -> str:
+@tool(name="test_input_required_result_tampered_state", require_confirmation=True)
+def tampered_state() -> str:
     """Asks for approval, so it hands out state."""
     return "approved"
 
@@ -130,14 +137,14 @@ class HeaderTool(Tool):
 def agent() -> LlmAgent:
     """The agent under test; its model is never asked."""
     tools = [
-        test_simple_text,
-        test_image_content,
-        test_audio_content,
-        test_embedded_resource,
-        test_multiple_content_types,
-        test_error_handling,
-        test_tool_with_progress,
-        test_input_required_result_tampered_state,
+        simple_text,
+        image_content,
+        audio_content,
+        embedded_resource,
+        multiple_content_types,
+        error_handling,
+        tool_with_progress,
+        tampered_state,
         SchemaTool(),
         HeaderTool(),
     ]

@@ -86,38 +86,46 @@ class SessionPool:
 
     async def _connected(self, headers: dict[str, str]) -> McpSession:
         key = key_of(headers)
-        session = self._sessions.get(key)
-        while session is None or session.ending:
-            await self._make_room(key)
+        while True:
             session = self._sessions.get(key)
             if session is None or session.ending:
-                if session is not None:
-                    self._set_aside(key, session)
-                if self._closing:
-                    raise McpConnectionError("the toolset is being closed", delivered=False)
-                session = self._sessions[key] = self._open(headers, self._on_release)
-                session.owner.add_done_callback(self._forgetting(key, session))
-        session.hold()
+                await self._make_room(key)
+                session = self._sessions.get(key)
+            if session is None or session.ending:
+                session = self._opened(key, session, headers)
+            session.hold()
+            try:
+                await self._until_connected(key, session)
+            except BaseException:
+                session.release()
+                raise
+            if not session.ending:
+                return session
+            session.release()  # it ended in the moment it was connected
+
+    def _opened(self, key: str, former: McpSession | None, headers: dict[str, str]) -> McpSession:
+        """A new session on its way, in place of one that ends."""
+        if former is not None:
+            self._set_aside(key, former)
+        if self._closing:
+            raise McpConnectionError("the toolset is being closed", delivered=False)
+        session = self._sessions[key] = self._open(headers, self._on_release)
+        session.owner.add_done_callback(self._forgetting(key, session))
+        return session
+
+    async def _until_connected(self, key: str, session: McpSession) -> None:
+        """Wait for a connection others may wait for too; the last one to give up takes it along (MCP-04)."""
         try:
             await asyncio.shield(session.connected)
         except asyncio.CancelledError:
-            cancelled_elsewhere = session.connected.cancelled()
-            self._give_up(key, session)
-            if cancelled_elsewhere and not _being_cancelled():
+            given_up = session.connected.cancelled()
+            if session.users == 1 and not session.connected.done():
+                session.ending = True
+                self._set_aside(key, session)
+                session.owner.cancel()
+            if given_up and not _being_cancelled():
                 raise McpConnectionError("the connection was given up while it was made", delivered=False) from None
             raise
-        except Exception:
-            session.release()
-            raise
-        return session
-
-    def _give_up(self, key: str, session: McpSession) -> None:
-        """A caller was cancelled while connecting; the last one takes the attempt with it (MCP-04)."""
-        session.release()
-        if not session.users and not session.connected.done():
-            session.ending = True
-            self._set_aside(key, session)
-            session.owner.cancel()
 
     async def _make_room(self, key: str) -> None:
         while len(self._sessions) >= self._limit and key not in self._sessions:

@@ -22,6 +22,8 @@ logger = logging.getLogger("hookwork.mcp")
 
 #: Seconds a request may still take to notice that its session has ended.
 _GRACE = 0.5
+#: Seconds a cancelled request may take to tell the server so; the SDK's own bound is shorter.
+_FAREWELL = 5.0
 #: Seconds within which a live server answers a ping.
 _PING_TIMEOUT = 2.0
 
@@ -172,6 +174,7 @@ class McpSession:
         if self.ending:
             raise self._gone()
         task = asyncio.ensure_future(request(self))
+        task.add_done_callback(_seen)
         try:
             await asyncio.wait({task, self.owner}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
@@ -179,7 +182,7 @@ class McpSession:
         finally:
             if not task.done():
                 task.cancel()
-                await asyncio.wait({task}, timeout=_GRACE)
+                await asyncio.wait({task}, timeout=_FAREWELL)
         if task.cancelled() or not task.done():
             raise self._gone()
         error = task.exception()
@@ -204,6 +207,12 @@ class McpSession:
             logger.debug("no sign of life from %s: %s", self.endpoint.place, text_of(error))
             return False
         return True
+
+
+def _seen(task: asyncio.Future[Any]) -> None:
+    """Take note of a request's error even if its caller has gone: nothing is to be logged about it."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _ping(session: McpSession) -> None:
