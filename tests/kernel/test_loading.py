@@ -94,6 +94,15 @@ def test_a_file_that_ends_the_program_on_import_is_named(tmp_path: Path, ends: s
     assert f"{path}, line 2" in str(raised.value)
 
 
+@pytest.mark.parametrize(("text", "kind"), [("1 / 0", ZeroDivisionError), ("import no_such_library", ImportError)])
+def test_a_file_that_fails_on_import_is_named(tmp_path: Path, text: str, kind: type[Exception]) -> None:
+    path = tmp_path / "fake_failing.py"
+    path.write_text(f"\n{text}\n")
+    with pytest.raises(kind) as raised:
+        load_agent(str(path))
+    assert raised.value.__notes__ == [f"raised on loading agent {str(path)!r}, in {path}, line 2"]
+
+
 def test_cli_4_a_file_with_app_or_root_agent(tmp_path: Path) -> None:
     path = write(tmp_path / "one" / "fake_file.py", "first")
     assert load_agent(str(path)).name == "first"

@@ -419,7 +419,7 @@ def test_ext_8_an_alias_uses_one_class_twice_with_two_tables() -> None:
 
 def test_pgy_16_disabled_plugins_are_left_out() -> None:
     with named_plugins():
-        assert resolve_plugins(["limit", "ready"], Settings(disabled=["limit"])) == [READY]
+        assert resolve_plugins(["limit", " limit", "ready"], Settings(disabled=["limit"])) == [READY]
 
 
 @pytest.mark.parametrize(
@@ -428,6 +428,7 @@ def test_pgy_16_disabled_plugins_are_left_out() -> None:
         (["limti"], {}, "no installed plugin is named 'limti' (did you mean 'limit'?); known plugins: limit, nothing,"),
         (["audit"], {}, "pip install hookwork-audit"),
         (["limit", "ready", "limit"], {}, "plugin 'limit' is listed twice"),
+        (["limit", " limit"], {}, "plugin 'limit' is listed twice"),
         (["limit:a", "ready:a"], {}, "plugin 'a' is listed twice"),
         (
             ["limit"],

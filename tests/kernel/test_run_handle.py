@@ -8,11 +8,13 @@ import gc
 import logging
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.kernel.running import runner_of, said, talking
+from tests.kernel.watching import Gate, Watch, settle, stored, texts_of
 
 from hookwork import (
     Agent,
@@ -23,91 +25,13 @@ from hookwork import (
     InvocationContext,
     Part,
     RunConfig,
-    Runner,
-    RunOutcome,
-    Settings,
     Stage,
     UsageMetadata,
     text_content,
 )
 from hookwork.errors import LimitExceeded, RunPaused, RunStateError
-from hookwork.records.session import Session
 from hookwork_llm import LlmAgent
 from hookwork_testkit import ScriptedModel, partial
-
-Body = Callable[[InvocationContext], AsyncIterator[Event]]
-
-
-def said(text: str, **fields: Any) -> Event:
-    return Event(content=text_content(text), **fields)
-
-
-def talking(*texts: str) -> Body:
-    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
-        for text in texts:
-            yield said(text)
-
-    return body
-
-
-class Watch:
-    """Counts `after_run` and keeps the outcomes."""
-
-    def __init__(self) -> None:
-        self.outcomes: list[RunOutcome] = []
-
-    def plugin(self) -> FunctionPlugin:
-        def after_run(ctx: InvocationContext, outcome: RunOutcome) -> None:
-            self.outcomes.append(outcome)
-
-        return FunctionPlugin("watch", after_run=after_run)
-
-    @property
-    def kinds(self) -> list[str]:
-        return [outcome.kind for outcome in self.outcomes]
-
-
-def runner_of(body: Body | Agent, *plugins: Any, **options: Any) -> Runner:
-    agent = body if isinstance(body, Agent) else Agent(name="root", body=body)
-    return Runner.in_memory(agent, plugins=list(plugins), settings=Settings(), **options)
-
-
-async def stored(runner: Runner, session: str = "s") -> Session:
-    return await runner.sessions.get_session(app_name=runner.app_name, user_id="u", session_id=session)
-
-
-async def texts_of(runner: Runner, session: str = "s") -> list[str]:
-    return [event.text for event in (await stored(runner, session)).events if event.content is not None]
-
-
-async def settle(turns: int = 20) -> None:
-    """Let everything that is ready to run do so."""
-    for _ in range(turns):
-        await asyncio.sleep(0)
-
-
-class Gate:
-    """A body that says one thing, waits to be let on, and notes how it ended."""
-
-    def __init__(self) -> None:
-        self.entered = asyncio.Event()
-        self.open = asyncio.Event()
-        self.ended = ""
-
-    async def body(self, ctx: InvocationContext) -> AsyncIterator[Event]:
-        try:
-            yield said("first")
-            self.entered.set()
-            await self.open.wait()
-            yield said("second")
-            self.ended = "done"
-        except asyncio.CancelledError:
-            self.ended = "cancelled"
-            raise
-        except GeneratorExit:
-            self.ended = "closed"
-            raise
-
 
 # --- iteration (HND-1, HND-2) -----------------------------------------------------------------------------------------
 
