@@ -13,7 +13,7 @@ from zlib import crc32
 from hookwork.agent import Agent
 from hookwork.app import App
 from hookwork.catalogue import did_you_mean, install_line
-from hookwork.errors import ConfigurationError
+from hookwork.errors import ConfigurationError, HookworkError
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -32,17 +32,23 @@ def load(reference: str, points: Mapping[str, EntryPoint], registry: ExtensionRe
         return _load(reference, points, registry)
     except SystemExit as error:  # it would end the program without a word
         raise ConfigurationError(
-            f"agent {reference!r}: {_raised_in(error)} ends the program on import (SystemExit: {error.code}); put what "
+            f"agent {reference!r}: {_raised_in(error)}, ends the program on import (SystemExit: {error.code}); put what "
             "is meant for a script under: if __name__ == '__main__'"
         ) from error
+    except HookworkError:
+        raise
+    except Exception as error:
+        place = _raised_in(error)
+        error.add_note(f"raised on loading agent {reference!r}{f', in {place}' if place else ''}")
+        raise
 
 
 def _raised_in(error: BaseException) -> str:
-    """File and line in the module that was being imported."""
-    found, frame = "it", error.__traceback__
+    """File and line in the module that was being imported, if it got that far."""
+    found, frame = "", error.__traceback__
     while frame is not None:
         if frame.tb_frame.f_code.co_name == "<module>":
-            found = f"{frame.tb_frame.f_code.co_filename}, line {frame.tb_lineno},"
+            found = f"{frame.tb_frame.f_code.co_filename}, line {frame.tb_lineno}"
         frame = frame.tb_next
     return found
 
