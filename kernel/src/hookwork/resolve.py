@@ -236,7 +236,7 @@ def resolve_plugins(plugins: Iterable[Any], settings: Settings | None = None) ->
         if not isinstance(entry, str):
             built.append(entry)
             continue
-        name, _, alias = entry.partition(":")
+        name, alias = (text.strip() for text in entry.partition(":")[::2])
         if name in settings.disabled:
             continue
         if (alias or name) in seen:
@@ -244,7 +244,7 @@ def resolve_plugins(plugins: Iterable[Any], settings: Settings | None = None) ->
                 f"plugin {alias or name!r} is listed twice; to use one twice write '{name}:alias' with a table each"
             )
         seen.add(alias or name)
-        built.append(_build_plugin(name.strip(), alias.strip(), settings))
+        built.append(_build_plugin(name, alias, settings))
     return built
 
 
