@@ -32,8 +32,8 @@ def load(reference: str, points: Mapping[str, EntryPoint], registry: ExtensionRe
         return _load(reference, points, registry)
     except SystemExit as error:  # it would end the program without a word
         raise ConfigurationError(
-            f"agent {reference!r}: {_raised_in(error)}, ends the program on import (SystemExit: {error.code}); put what "
-            "is meant for a script under: if __name__ == '__main__'"
+            f"agent {reference!r}: {_raised_in(error)}, ends the program on import (SystemExit: {error.code}); put "
+            "what is meant for a script under: if __name__ == '__main__'"
         ) from error
     except HookworkError:
         raise
