@@ -22,7 +22,7 @@ async def by_name(toolset: McpToolset, ctx: Any = None) -> dict[str, Any]:
 
 def other_tasks() -> set[asyncio.Task[Any]]:
     """All tasks but the caller's."""
-    return asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[arg-type]
+    return asyncio.all_tasks() - {asyncio.current_task()}
 
 
 def is_gone(pid: int) -> bool:

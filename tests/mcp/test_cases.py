@@ -160,7 +160,7 @@ async def test_case_mcp_2_a_refused_call_ends_at_once(
         agent = LlmAgent(name="a", model=model, tools=[toolset, local])
         started = time.monotonic()
         async with runner_factory(agent, plugins=[Watch()]) as runner:
-            events = [event async for event in runner.run(user_id="u", session_id="s", message="go")]
+            events: list[Any] = [event async for event in runner.run(user_id="u", session_id="s", message="go")]
         assert time.monotonic() - started < 5
     remote, beside = [r.response for e in events for r in e.content.function_responses]
     assert remote["error"].startswith("the call of tool 'echo' failed: ")

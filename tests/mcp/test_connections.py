@@ -207,6 +207,6 @@ async def test_many_calls_at_once_on_one_session() -> None:
             *(tools["add"].run(make_context("tool"), {"a": i, "b": 1}) for i in range(100)),
             *(toolset.tools(readonly()) for _ in range(5)),
         )
-        assert [answer["output"]["result"] for answer in answers[:100]] == [i + 1 for i in range(100)]  # type: ignore[index, call-overload]
+        assert [answer["output"]["result"] for answer in answers[:100]] == [i + 1 for i in range(100)]
         assert toolset.live_sessions == 1
         await toolset.close()

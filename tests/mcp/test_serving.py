@@ -114,7 +114,7 @@ async def test_an_approval_is_asked_of_the_client_s_user(protocol: str, approve:
     (question,) = questions
     assert 'wipe({"disk": "C"})' in question.message
     (response,) = model.requests[1].contents[-1].function_responses
-    assert ("error" in response.response) is not approve
+    assert ("error" in (response.response or {})) is not approve
 
 
 async def test_answers_are_taken_only_with_the_state_that_was_handed_out() -> None:
@@ -131,7 +131,7 @@ async def test_answers_are_taken_only_with_the_state_that_was_handed_out() -> No
         async with Client(server.server, elicitation_callback=never) as client:
             first: Any = await client.session.call_tool("wipe", {"disk": "C"}, allow_input_required=True)
             (key,) = first.input_requests
-            answer = {key: types.ElicitResult(action="accept", content={"approve": True})}
+            answer: Any = {key: types.ElicitResult(action="accept", content={"approve": True})}
             for state in (first.request_state + "x", "made-up"):
                 with pytest.raises(MCPError, match="Invalid or expired requestState"):
                     await client.session.call_tool("wipe", {"disk": "C"}, input_responses=answer, request_state=state)

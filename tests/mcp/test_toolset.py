@@ -13,7 +13,7 @@ import pytest
 from tests.mcp.fake import FakeServer
 from tests.mcp.server import PNG, SCRIPT, make_server
 
-from hookwork import Content, FunctionResponse, ModelRequest, Part, Runner
+from hookwork import Content, FunctionResponse, Part, Runner
 from hookwork.errors import BackendError, ConfigurationError, ToolArgumentError, ToolError
 from hookwork.tool import Toolset
 from hookwork_llm import LlmAgent
@@ -209,9 +209,10 @@ async def test_mcp_08_confirmation(require: Any, runner_factory: Callable[..., R
         answer = FunctionResponse(id=asked.id, name="adk_request_confirmation", response={"confirmed": True})
         message = Content(role="user", parts=[Part(function_response=answer)])
         async with runner.run(user_id="u", session_id="s", message=message) as run:
-            events = [event async for event in run]
+            events: list[Any] = [event async for event in run]
         results = [r.response for event in events for r in event.content.function_responses]
         assert results == [{"output": {"result": 3}}]
+        assert run.outcome is not None
         assert run.outcome.kind == "completed"
 
 
@@ -270,6 +271,7 @@ async def test_sampling_is_answered_by_a_model(protocol: str) -> None:
     (request,) = model.requests
     assert [(c.role, c.text) for c in request.contents] == [("user", "Think.")]
     assert request.config.max_output_tokens == 9
+    assert request.config.system_instruction is not None
     assert request.config.system_instruction.text == "Be brief."
 
 
@@ -309,10 +311,10 @@ async def test_media_is_shown_to_the_model_as_parts(runner_factory: Callable[...
     model = ScriptedModel([call("picture"), "A picture."])
     agent = LlmAgent(name="a", model=model, tools=[McpToolset(make_server())])
     async with runner_factory(agent) as runner:
-        events = [event async for event in runner.run(user_id="u", session_id="s", message="show")]
+        events: list[Any] = [event async for event in runner.run(user_id="u", session_id="s", message="show")]
     stored = next(r for e in events for r in e.content.function_responses)
     assert stored.response["output"][1]["data"] == base64.b64encode(PNG).decode()
-    request: ModelRequest = model.requests[1]
+    request: Any = model.requests[1]
     shown = next(r for c in request.contents for r in c.function_responses)
     assert shown.response == {"output": [{"type": "text", "text": "here:"}, {"type": "image", "mimeType": "image/png"}]}
     assert [(p.inline_data.data, p.inline_data.mime_type) for p in shown.parts] == [(PNG, "image/png")]
