@@ -45,7 +45,10 @@ def test_the_readmes_of_this_checkout_are_found() -> None:
 
 
 @pytest.mark.parametrize("readme", EXAMPLES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_the_examples_of_a_readme_run(readme: Path, pytester: pytest.Pytester) -> None:
+def test_the_examples_of_a_readme_run(
+    readme: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     source = module_of(readme)
     code = compile(source, str(readme), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     namespace: dict[str, object] = {"__name__": "readme"}
@@ -58,6 +61,8 @@ def test_the_examples_of_a_readme_run(readme: Path, pytester: pytest.Pytester) -
     else:
         exec(code, namespace)
     if any(name.startswith(("test_", "Test")) for name in namespace):
+        # Asked for only now: at its end the fixture forgets every module that was imported since its beginning.
+        pytester: pytest.Pytester = request.getfixturevalue("pytester")
         pytester.makeini("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function")
         pytester.makepyfile(test_readme=source)
         outcomes = pytester.runpytest_subprocess("-p", "no:cacheprovider").parseoutcomes()
