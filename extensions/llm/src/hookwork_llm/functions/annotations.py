@@ -14,11 +14,11 @@ from hookwork.errors import InvalidToolError
 _CONTEXT_NAMES = {cls.__name__: cls for cls in (ToolContext, CallbackContext, ReadonlyContext)}
 
 
-class UnresolvedName(Exception):
+class UnresolvedName(InvalidToolError):
     """An annotation names something that is not defined (yet). ``parameter`` is filled in by the reader."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, where: str = "an annotation") -> None:
+        super().__init__(f"{where} uses the name {name!r}, which is not defined")
         self.name = name
         self.parameter = ""
 

@@ -244,7 +244,7 @@ def typed_arguments(
         for name, annotation in annotations.items():
             try:
                 adapter_of(annotation, tool, name)
-            except (InvalidToolError, UnresolvedName):  # the override schema stands for it
+            except InvalidToolError:  # the override schema stands for it
                 annotations[name] = Any
     adapter = keyword_adapter(tool, annotations, signature.required, extras=signature.extras)
     arguments = TypedArguments(tool, adapter, reserved=frozenset(signature.contexts))

@@ -80,7 +80,7 @@ def adapter_of(annotation: Any, tool: str, what: str) -> TypeAdapter[Any]:
         _check_keys(adapter.core_schema, tool, what)
         return adapter
     except (PydanticUndefinedAnnotation, NameError) as error:
-        raise UnresolvedName(error.name or str(error)) from error
+        raise UnresolvedName(error.name or str(error), f"tool {tool!r}: {what}") from error
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
         reason = str(error).splitlines()[0].split(". ")[0]
         raise InvalidToolError(
@@ -140,7 +140,7 @@ def keyword_adapter(
         adapter = adapter_of(document, tool, "its parameters")
         schema_of(adapter, tool, "its parameters")
         return adapter
-    except (InvalidToolError, UnresolvedName, NameError):
+    except (InvalidToolError, NameError):
         for name, annotation in annotations.items():  # name the parameter at fault
             _check_parameter(annotation, tool, name)
         raise
