@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from tests.acceptance.agent_lab import Lab, Scene, World, play, play_crashed
 
-from hookwork import ToolContext
+from hookwork import Runner, ToolContext
+from hookwork.settings import NO_SETTINGS
 from hookwork_inmemory import InMemorySessionService
-from hookwork_llm import tool
+from hookwork_llm import LlmAgent, tool
+from hookwork_llm.contents.builder import Transcript
 from hookwork_llm.task_places import task_segment
-from hookwork_testkit import call
+from hookwork_testkit import ScriptedModel, call
 from hookwork_workflow import ParallelAgent, SequentialAgent
 
 YES = {"confirmed": True}
@@ -335,6 +337,43 @@ async def test_res_3_a_crash_changes_nothing_for_a_turn_with_a_call_that_waits()
     second = ["U response wait#w1", "root@1 'done' ✓"]
     turns: Any = [("hi", first, "paused w1"), ({"w1": {"result": 1}}, second, "completed")]
     await everywhere(Scene(build=build, turns=turns, ran=["look", "wait"], unsure=["wait"]))
+
+
+async def test_pnd_3_a_task_that_uses_the_id_of_its_own_call_gives_its_result_to_the_caller() -> None:
+    def build(world: World) -> Any:
+        book = world.llm("book", finish("mon", "call_0"), mode="task")
+        return world.llm("coord", call("book", id="call_0", request="x"), "all booked", sub_agents=[book])
+
+    lab = Lab(build, Memory())
+    await lab.run("go")
+    lab.world.check_prompts()
+    coord = next(model for model in lab.world.models if model.name == "coord" and model.prompts)
+    answer = coord.prompts[-1][-1].function_responses[0]
+    assert (answer.name, answer.response) == ("book", {"output": "mon"})
+
+
+async def test_con_16_a_task_reads_no_more_of_a_long_history_than_of_a_short_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken = 0
+    take = Transcript.take
+
+    def counted(self: Transcript, *arguments: Any, **more: Any) -> None:
+        nonlocal taken
+        taken += 1
+        take(self, *arguments, **more)
+
+    monkeypatch.setattr(Transcript, "take", counted)
+    book = LlmAgent(name="book", mode="task", model=ScriptedModel(lambda request: finish("mon", "call_0")))
+    steps = (step for _ in range(40) for step in (call("book", id="call_0", request="x"), "done"))
+    root = LlmAgent(name="coord", model=ScriptedModel(steps), sub_agents=[book])
+    counts: list[int] = []
+    async with Runner(root, sessions="memory:", settings=NO_SETTINGS) as runner:
+        for _ in range(40):
+            before = taken
+            await runner.run(user_id="u", session_id="s", message="go").wait()
+            counts.append(taken - before)
+    assert counts[-1] <= counts[1]
 
 
 def test_activations_4_ids_of_calls_cannot_look_like_places() -> None:

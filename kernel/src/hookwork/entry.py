@@ -143,8 +143,9 @@ def _known(
         return Entry(invocation_id, False, agent, entry_path(tree, agent), messages)
     agent = choose_agent(_before(session, start), tree, routing)
     path = entry_path(tree, agent)
-    places = [place for (invocation, place) in index.records if invocation == invocation_id]
-    if places and not any(place == path or place.startswith(f"{path}/") for place in places):
+    if index.record(invocation_id, path) is None and (
+        places := [place for (invocation, place) in index.records if invocation == invocation_id]
+    ):
         raise ConfigurationError(
             f"invocation {invocation_id!r} ran under {places[0]!r}, but this agent tree enters at {path!r}; resume it "
             "with the tree that began it"

@@ -205,9 +205,12 @@ class RunCore(RunControl):
         inv.known = entry.known
         inv.user_messages = 0 if self.message is None else 1
         if entry.known:
+            session = inv.session
+            first = session.history().invocations.get(entry.invocation_id, 0)
+            since = session.live_events if session.log.has_rewinds else session.events[first:]
             inv.user_messages += sum(
                 1
-                for event in inv.session.live_events
+                for event in since
                 if event.content is not None and event.invocation_id == entry.invocation_id and is_human_input(event)
             )
 

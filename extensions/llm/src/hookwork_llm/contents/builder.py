@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from hookwork.records.content import Content, FunctionResponse, Part, text_content
 from hookwork.records.event import Event
 from hookwork.records.session import Session
+from hookwork.view import segment_name
 from hookwork_llm.contents.pairing import CallSlot, CallTurn, Pairs, open_turn
 from hookwork_llm.contents.relay import relay, tell
 from hookwork_llm.contents.repair import PENDING, Waiting, asked_for_id, response_content
@@ -225,6 +226,10 @@ class Transcript:
         counts: dict[str, int] = {}
         answered: list[CallTurn] = []
         by_user = event.author == "user"
+        if by_user and event.path:  # the result of a task, for the agent that handed it over
+            if segment_name(event.path) != self.name:
+                return answered
+            by_user = False
         for part in parts:
             response = part.function_response
             if response is None:

@@ -11,7 +11,7 @@ from hookwork.records.session import live_positions
 from hookwork_llm.contents.builder import Transcript
 from hookwork_llm.contents.compaction import CompactionPlan, plan_compaction
 from hookwork_llm.contents.current_turn import others_words, turn_start
-from hookwork_llm.contents.opening import said, stored_opening, with_no_reply_note
+from hookwork_llm.contents.opening import delegating_call, said, stored_opening, with_no_reply_note
 from hookwork_llm.contents.sequence import PromptContents
 
 if TYPE_CHECKING:
@@ -127,11 +127,17 @@ def _whole(session: Session, name: str, branch: str, scope: str, pairs_by_id: bo
     """A transcript of all live events of the handle."""
     transcript = _empty(session, name, branch, scope, pairs_by_id)
     events = session.events[:]
-    positions = live_positions(events) if session.log.has_rewinds else range(len(events))
+    positions = live_positions(events) if session.log.has_rewinds else range(_begin(session, scope), len(events))
     plan = plan_compaction(events, positions, branch=branch, scope=scope) if compaction else None
     _take_all(transcript, events, positions, plan)
     transcript.position = len(events)
     return transcript
+
+
+def _begin(session: Session, scope: str) -> int:
+    """Where the events of a scope begin at the earliest: at the call that opened it."""
+    call = delegating_call(session.history(), scope) if scope else None
+    return call.position if call is not None else 0
 
 
 def _current_turn(

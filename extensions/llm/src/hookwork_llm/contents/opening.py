@@ -17,11 +17,13 @@ _NO_REPLY = Part(text="No user will reply to you. Finish the work in this turn, 
 
 def delegating_call(history: HistoryIndex, scope: str) -> Call | None:
     """The call whose isolation scope (its id, ``~n`` for the n-th use of it) is ``scope``."""
-    for call_id in (scope, scope.rpartition("~")[0]):
-        for call in history.calls_by_id.get(call_id, ()):
-            if call.scope == scope:
-                return call
-    return None
+    first = history.calls_by_id.get(scope)
+    if first:
+        return first[0]
+    call_id, _, number = scope.rpartition("~")
+    calls = history.calls_by_id.get(call_id, ())
+    n = int(number) if number.isdecimal() else 0
+    return calls[n - 1] if 0 < n <= len(calls) else None
 
 
 def stored_opening(session: Session, scope: str) -> Content | None:

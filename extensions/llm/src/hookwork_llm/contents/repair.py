@@ -6,6 +6,7 @@ the prompt and is never stored.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 from hookwork.records.content import Content, FunctionResponse, Part
@@ -36,6 +37,10 @@ _RESPONSES = {
         }
     ),
 }
+
+
+def _position(call: Call) -> int:
+    return call.position
 
 
 def asked_for_id(name: str | None, args: Any) -> str:
@@ -101,10 +106,12 @@ class Waiting:
 
     def _call(self, slot: CallSlot) -> Call | None:
         position, number = slot.turn.position, slot.number
-        for call in reversed(self._history.calls_by_id.get(slot.call_id, ())):
-            if call.position < position:
+        calls = self._history.calls_by_id.get(slot.call_id, ())
+        for i in range(bisect_left(calls, position, key=_position), len(calls)):
+            call = calls[i]
+            if call.position != position:
                 return None
-            if call.position == position and call.number == number:
+            if call.number == number:
                 return call
         return None
 
