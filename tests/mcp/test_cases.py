@@ -100,6 +100,19 @@ def test_case_mcp_1_the_loop_ends_without_close() -> None:
     gc.collect()
 
 
+def test_case_mcp_1_a_blocking_run_and_close_from_another_loop(runner_factory: Callable[..., Runner]) -> None:
+    """`run_sync` drives its own loop in a thread; the toolset is closed from a third one."""
+    toolset = McpToolset(Stdio(sys.executable, [SCRIPT]))
+    model = ScriptedModel([call("pid"), "ok"])
+    runner = runner_factory(LlmAgent(name="a", model=model, tools=[toolset]))
+    events: list[Any] = list(runner.run_sync(user_id="u", session_id="s", message="go"))
+    (answer,) = [r.response for event in events for r in event.content.function_responses]
+    assert toolset.live_sessions == 1
+    asyncio.run(runner.close())
+    assert toolset.live_sessions == 0
+    assert is_gone(answer["output"]["result"])
+
+
 async def test_mcp_10_a_server_that_does_not_end_is_killed(tmp_path: Path) -> None:
     """close() is bounded whatever the child does."""
     script = tmp_path / "stubborn.py"

@@ -155,7 +155,7 @@ async def test_mcp_04_a_refused_connection_names_no_secret(unused_tcp_port: int)
     assert toolset.live_sessions == 0
 
 
-async def test_mcp_05_pages_order_reserved_names_prefix_and_filter() -> None:
+async def test_mcp_05_pages_order_reserved_names_prefix_and_filter(caplog: pytest.LogCaptureFixture) -> None:
     def page(params: dict[str, Any]) -> dict[str, Any]:
         start = int(params.get("cursor") or 0)
         names = ["zeta", "transfer_to_agent", "alpha", "mid", "alpha"][start : start + 2]
@@ -163,8 +163,11 @@ async def test_mcp_05_pages_order_reserved_names_prefix_and_filter() -> None:
         return {"tools": tools, **({"nextCursor": str(start + 2)} if start < 4 else {})}
 
     async with FakeServer(tools_list=page) as fake:
-        async with opened(fake.url) as (_, tools):
+        async with opened(fake.url) as (toolset, tools):
             assert list(tools) == ["alpha", "mid", "zeta"]
+            await toolset.tools(make_context("readonly"))
+        warned = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+        assert [("reserved" in text, "twice" in text) for text in warned] == [(True, False), (False, True)]
         async with opened(fake.url, prefix="far_") as (_, tools):
             assert list(tools) == ["far_alpha", "far_mid", "far_transfer_to_agent", "far_zeta"]
             assert tools["far_mid"].mcp_name == "mid"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -61,6 +62,23 @@ class Checker:
             self._iterate = None
             return []
         return list(dict.fromkeys(found))
+
+
+class Checkers:
+    """The checkers of a toolset's schemas, kept from list to list: compiling takes longer than checking, and what is
+    wrong with a schema is warned about once."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Any, Checker]] = {}
+
+    def of(self, schema: Any, what: str) -> Checker:
+        """The checker of a schema; ``what`` names it."""
+        kept = self._kept.get(what)
+        if kept is not None and json.dumps(kept[0]) == json.dumps(schema):  # 1, 1.0 and True are equal, but not in JSON
+            return kept[1]
+        checker = Checker(schema, what)
+        self._kept[what] = (schema, checker)
+        return checker
 
 
 def _told(error: Any) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.records.request import FunctionDeclaration
 from hookwork.tool import Tool
-from hookwork_mcp.schemas import Checker, argument_error, result_error
+from hookwork_mcp.schemas import argument_error, result_error
 
 if TYPE_CHECKING:
     from hookwork.context import ToolContext
@@ -49,8 +49,8 @@ class McpTool(Tool):
         self.annotations = dict(annotations or {})
         self.idempotent = bool(self.annotations.get("idempotentHint") or self.annotations.get("readOnlyHint"))
         self.require_confirmation = require_confirmation
-        self._arguments = Checker(input_schema, f"the input schema of tool {self.name!r}")
-        self._results = Checker(output_schema, f"the output schema of tool {self.name!r}")
+        self._arguments = toolset.checkers.of(input_schema, f"the input schema of tool {self.name!r}")
+        self._results = toolset.checkers.of(output_schema, f"the output schema of tool {self.name!r}")
 
     def declaration(self) -> FunctionDeclaration:
         """Name, description and schemas verbatim; one that is no JSON object cannot be shown and is left out."""

@@ -16,6 +16,7 @@ from hookwork_mcp.headers import headers_for
 from hookwork_mcp.listing import all_pages
 from hookwork_mcp.pool import SessionPool, always_resend, resend_if_not_delivered
 from hookwork_mcp.results import response_of, with_media_parts
+from hookwork_mcp.schemas import Checkers
 from hookwork_mcp.tool import Confirmation, McpTool
 from hookwork_mcp.transports import Endpoint, endpoint_of
 
@@ -130,6 +131,8 @@ class McpToolset(Toolset):
         #: sessions belong to the event loop they were opened in.
         self._pools: dict[asyncio.AbstractEventLoop, SessionPool] = {}
         self._names: set[str] = set()
+        self._left_out: set[str] = set()
+        self.checkers = Checkers()
 
     def __repr__(self) -> str:
         return f"McpToolset({self.name!r}, {self.endpoint.place})"
@@ -178,10 +181,7 @@ class McpToolset(Toolset):
         for item in listed:
             name = f"{self.prefix}{item.name}"
             if name in RESERVED_TOOL_NAMES or name in seen or not name:
-                why = "its name is reserved; use a prefix" if name in RESERVED_TOOL_NAMES else "the name comes twice"
-                logger.warning(
-                    "toolset %r: the tool %r of %s is left out: %s", self.name, name, self.endpoint.place, why
-                )
+                self._leave_out(name)
                 continue
             seen.add(name)
             annotations = item.annotations.model_dump(by_alias=True, exclude_none=True) if item.annotations else None
@@ -195,6 +195,14 @@ class McpToolset(Toolset):
                 annotations=annotations,
                 require_confirmation=self.require_confirmation,
             )
+
+    def _leave_out(self, name: str) -> None:
+        """Say once that a tool is not offered."""
+        if name in self._left_out:
+            return
+        self._left_out.add(name)
+        why = "its name is reserved; use a prefix" if name in RESERVED_TOOL_NAMES else "the name comes twice"
+        logger.warning("toolset %r: the tool %r of %s is left out: %s", self.name, name, self.endpoint.place, why)
 
     async def _passes(self, ctx: Any, tool: McpTool) -> bool:
         chosen = self.tool_filter
