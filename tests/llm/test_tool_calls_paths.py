@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from hookwork.context import ToolContext
+from hookwork.effects import ToolResult
 from hookwork.errors import ConfirmationRejected, ConfirmationRequired
 from hookwork.plugins.plugin import FunctionPlugin
 from hookwork.records.content import Content, FunctionCall, Part
+from hookwork.records.event import EventActions, ToolConfirmation
 from hookwork.records.request import FunctionDeclaration
 from hookwork.runner import Runner
 from hookwork.tool import Finished, Tool, Toolset, ToolWrapper, pack_tool
@@ -431,3 +433,92 @@ async def test_tl_17_each_call_sees_its_siblings_writes_and_its_own_actions(runn
     async with runner_factory(agent_of(model, Raw("writes", writes), Raw("reads", reads))) as runner:
         turn = await play(runner)
     assert responses_of(turn)[0] == {"seen": "from one", "delta": {}, "id": "c1"}
+
+
+async def test_plug_36_a_before_tool_value_for_an_unknown_name_is_the_response_without_after_tool(
+    runner_factory: Any, play: Any
+) -> None:
+    after: list[str] = []
+    plugin = FunctionPlugin(
+        "p", before_tool=lambda ctx: {"from": "hook"}, after_tool=lambda tool: after.append(tool.name)
+    )
+    model = ScriptedModel([[call("nope"), call("t")], "done"])
+    async with runner_factory(agent_of(model, Raw("t")), plugins=[plugin]) as runner:
+        turn = await play(runner)
+    assert responses_of(turn) == [{"from": "hook"}, {"from": "hook"}]
+    assert after == ["t"]
+
+
+@pytest.mark.parametrize("hook", ["after_tool", "on_tool_error"])
+async def test_res_2_an_error_that_a_hook_turned_into_an_answer_leaves_nothing_open(
+    runner_factory: Any, play: Any, hook: str
+) -> None:
+    def fails(ctx: Any, args: Any) -> None:
+        raise ValueError("v")
+
+    model = ScriptedModel([call("later", "c1"), "done"])
+    plugin = FunctionPlugin("p", **{hook: lambda ctx: {"status": "told"}})
+    async with runner_factory(agent_of(model, Raw("later", fails, is_long_running=True)), plugins=[plugin]) as runner:
+        turn = await play(runner)
+    assert responses_of(turn) == [{"status": "told"}]
+    assert (turn.open_ids, turn.outcome.kind) == ([], "completed")
+
+
+async def test_hitl_02_the_payload_of_an_approval_is_not_told_with_an_error(
+    runner_factory: Any, play: Any, answer: Any
+) -> None:
+    @tool(require_confirmation=True)
+    async def go() -> None:
+        """Fails."""
+        raise LookupError("lost")
+
+    async with runner_factory(agent_of(ScriptedModel([call("go"), "sorry"]), go)) as runner:
+        turn = await play(runner)
+        turn = await play(runner, answer(turn.open_ids[0], {"confirmed": True, "payload": {"secret": 1}}))
+    assert responses_of(turn, 0) == [{"error": "LookupError: lost"}]
+
+
+# --- what a remote effect brings --------------------------------------------------------------------------------------
+
+
+def remote(result: ToolResult) -> FunctionPlugin:
+    async def perform_tool(call: Any) -> ToolResult:
+        return result
+
+    return FunctionPlugin("remote", perform_tool=perform_tool)
+
+
+async def test_eff_5_a_transfer_and_escalation_from_elsewhere_are_taken_over(runner_factory: Any, play: Any) -> None:
+    other = LlmAgent(name="b", model=ScriptedModel(["i am b"]), description="b")
+    agent = agent_of(ScriptedModel([call("t")]), Raw("t"), sub_agents=[other])
+    brought = ToolResult(result={"ok": 1}, actions=EventActions(transfer_to_agent="b", escalate=True))
+    async with runner_factory(agent, plugins=[remote(brought)]) as runner:
+        turn = await play(runner)
+    assert (turn.events[1].actions.transfer_to_agent, turn.events[1].actions.escalate) == ("b", True)
+    assert turn.events[-1].text == "i am b"
+
+
+async def test_eff_5_a_request_for_approval_from_elsewhere_is_made(runner_factory: Any, play: Any) -> None:
+    asked = EventActions(requested_tool_confirmations={"c1": ToolConfirmation(hint="far away")})
+    brought = ToolResult(result={"status": "asks"}, actions=asked)
+    async with runner_factory(
+        agent_of(ScriptedModel([call("t", "c1")]), Raw("t")), plugins=[remote(brought)]
+    ) as runner:
+        turn = await play(runner)
+    [request] = turn.events[-1].function_calls
+    assert (request.name, request.args["toolConfirmation"]["hint"]) == ("adk_request_confirmation", "far away")
+    assert turn.open_ids == [request.id]
+
+
+@pytest.mark.parametrize(("finished", "open_ids"), [(True, []), (False, ["c1"])])
+async def test_eff_5_elsewhere_says_whether_a_long_running_tool_has_finished(
+    runner_factory: Any, play: Any, finished: bool, open_ids: list[str]
+) -> None:
+    later = Raw("later", is_long_running=True)
+    plugin = remote(ToolResult(result={"v": 1}, finished=finished))
+    async with runner_factory(
+        agent_of(ScriptedModel([call("later", "c1"), "done"]), later), plugins=[plugin]
+    ) as runner:
+        turn = await play(runner)
+    assert responses_of(turn) == [{"v": 1}]
+    assert turn.open_ids == open_ids

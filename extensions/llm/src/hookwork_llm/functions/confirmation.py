@@ -51,7 +51,9 @@ class ConfirmationProvider:
             self._names.append(name)
         elif self._asks_for_context(name, parameter, signature):
             self._contexts.append(name)
-        elif parameter.default is Parameter.empty and not signature.extras:
+        elif signature.extras:  # a further argument by that name may come
+            self._names.append(name)
+        elif parameter.default is Parameter.empty:
             known = ", ".join(signature.arguments) or "none"
             raise InvalidToolError(
                 f"tool {self._tool!r}: require_confirmation has a parameter {name!r} that the function lacks; "

@@ -1,0 +1,262 @@
+"""Lines of function tools that planted faults passed by: descriptions, defaults, bridges, reserved names (§2)."""
+# mypy: disable-error-code="no-untyped-def, empty-body, type-arg"
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
+
+import attrs
+import pytest
+from pydantic import BaseModel, Field
+from tests.llm.test_function_calls import call_context
+from tests.llm.test_functions_edges import schema_of, taking
+
+from hookwork.context import ToolContext
+from hookwork.errors import ToolArgumentError, ToolResultError
+from hookwork.records.content import Content, Part
+from hookwork_llm.functions import FunctionTool, as_tool
+from hookwork_llm.functions.docstrings import read_docstring
+
+
+def test_fn_03_the_last_text_of_an_annotation_counts() -> None:
+    assert schema_of(taking(Annotated[int, "first", "last"]))["properties"]["x"]["description"] == "last"
+    assert schema_of(taking(Annotated[list[int], "first", "last"]))["properties"]["x"]["description"] == "last"
+
+
+def test_fn_02_names_that_a_function_closes_over_are_known_when_their_scope_is_gone() -> None:
+    def make() -> Any:
+        class Local(BaseModel):
+            n: int
+
+        def f(x: Local, others: list[Local]) -> int:
+            return Local(n=x.n).n
+
+        return f
+
+    made = FunctionTool(make())
+    assert made.validate_args({"x": {"n": 1}, "others": []})["x"].n == 1
+
+
+def test_fn_03_null_is_recorded_as_default_only_where_it_is_allowed() -> None:
+    def f(a: int = None, b: int | None = None, c: list[int] = None, d: Any = None): ...  # type: ignore[assignment]  # noqa: RUF013
+
+    properties = schema_of(FunctionTool(f))["properties"]
+    assert {name: "default" in node for name, node in properties.items()} == {
+        "a": False,
+        "b": True,
+        "c": False,
+        "d": True,
+    }
+    with pytest.raises(ToolArgumentError, match="/a"):
+        FunctionTool(f).validate_args({"a": None})
+
+
+def test_fn_03_a_default_factory_of_a_field_is_asked() -> None:
+    def f(tags: list[str] = Field(default_factory=lambda: ["x"], description="the tags")): ...  # noqa: B008
+
+    schema = schema_of(FunctionTool(f))
+    assert schema["properties"]["tags"]["default"] == ["x"]
+    assert schema["properties"]["tags"]["description"] == "the tags"
+    assert "required" not in schema
+
+
+@pytest.mark.parametrize("annotation", [int, list[int]])
+def test_fn_01_the_model_cannot_fill_the_context_through_open_keywords(annotation: Any) -> None:
+    def f(ctx: ToolContext, x=0, **more: Any): ...
+
+    f.__annotations__["x"] = annotation
+    made = FunctionTool(f)
+    assert made.validate_args({"y": 1}) == {"y": 1}
+    with pytest.raises(ToolArgumentError, match="/ctx: Extra inputs are not permitted"):
+        made.validate_args({"ctx": {"user_id": "other"}, "y": 1})
+
+
+@dataclass
+class Order:
+    """An order.
+
+    Attributes:
+        item: what is bought
+        count: how many of it
+    """
+
+    item: str
+    count: Annotated[int, "number of pieces"] = 1
+    note: str = ""
+
+
+def test_fn_01_texts_of_the_struct_form_come_from_class_and_function() -> None:
+    def buy(args: Order):
+        """Buy.
+
+        Args:
+            note: a note for the shop
+            item: the item, says the function
+        """
+
+    properties = schema_of(FunctionTool(buy))["properties"]
+    assert {name: node.get("description") for name, node in properties.items()} == {
+        "item": "the item, says the function",
+        "count": "number of pieces",
+        "note": "a note for the shop",
+    }
+
+
+@pytest.mark.parametrize("returns", [Part, Content | None, list[Part]])
+async def test_fn_05_records_of_the_kit_are_results_without_a_schema(returns: Any) -> None:
+    def f(): ...
+
+    part = Part(text="hi")
+    f.__annotations__["return"] = returns
+    made = FunctionTool(f)
+    assert made.declaration().response_json_schema is None
+    made.func = lambda: [part] if returns == list[Part] else part
+    wire = {"text": "hi"}
+    expected = {"result": [wire]} if returns == list[Part] else wire
+    assert await made.run_validated(call_context(), {}) == expected
+
+
+async def test_fn_20_a_type_as_output_schema_refuses_what_is_missing_not_what_is_more() -> None:
+    made = FunctionTool(lambda: {"item": "x", "count": 1, "note": "", "more": True}, name="f", output_schema=Order)
+    assert (await made.run_validated(call_context(), {}))["more"] is True
+    wrong = FunctionTool(lambda: {"count": 1}, name="f", output_schema=Order)
+    with pytest.raises(ToolResultError, match="/item: Field required"):
+        await wrong.run_validated(call_context(), {})
+
+
+def _known(value: str) -> str:
+    return {"a": "A"}[value]
+
+
+@attrs.define
+class Converted:
+    letter: str = attrs.field(converter=_known)
+    derived: int = attrs.field(init=False, default=7)
+
+
+def test_fn_02_converters_of_attrs_classes_say_no_with_the_place() -> None:
+    made = taking(list[Converted])
+    assert made.validate_args({"x": [{"letter": "a"}]})["x"] == [Converted("a")]
+    assert list(schema_of(made)["properties"]["x"]["items"]["properties"]) == ["letter"]
+    with pytest.raises(ToolArgumentError, match="/x/1: "):
+        made.validate_args({"x": [{"letter": "a"}, {"letter": "z"}]})
+    with pytest.raises(ToolArgumentError, match="/x/0/derived"):
+        made.validate_args({"x": [{"letter": "a", "derived": 3}]})
+
+
+class Open(TypedDict):
+    a: int
+
+
+Open.__pydantic_config__ = {"extra": "allow"}  # type: ignore[attr-defined]
+
+
+class Closed(TypedDict):
+    a: int
+
+
+def test_fn_02_a_typed_dict_that_allows_extras_keeps_its_word() -> None:
+    assert taking(Open).validate_args({"x": {"a": 1, "b": 2}})["x"] == {"a": 1, "b": 2}
+    with pytest.raises(ToolArgumentError, match="/x/b"):
+        taking(Closed).validate_args({"x": {"a": 1, "b": 2}})
+
+
+def test_fn_06_annotations_of_a_wrapped_function_are_read_where_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = types.ModuleType("elsewhere")
+    monkeypatch.setitem(sys.modules, "elsewhere", elsewhere)
+    exec(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "@dataclass\n"
+        "class OnlyHere:\n"
+        "    n: int\n"
+        "def inner(x: OnlyHere) -> int:\n"
+        "    return x.n\n",
+        elsewhere.__dict__,
+    )
+    inner = elsewhere.__dict__["inner"]
+
+    @functools.wraps(inner)
+    def outer(*args: Any, **kwargs: Any) -> Any:
+        return inner(*args, **kwargs)
+
+    made: Any = as_tool(outer)
+    assert made(**made.validate_args({"x": {"n": 3}})) == 3
+
+
+@pytest.mark.parametrize(("answer", "needed"), [(1, True), ("yes", True), ([], False), (None, False), (0, False)])
+async def test_hitl_02_any_true_answer_of_a_provider_asks_a_person(answer: Any, needed: bool) -> None:
+    made = FunctionTool(lambda: None, name="f", require_confirmation=lambda: answer)
+    assert await made.needs_confirmation(call_context(), {}, {}) is needed
+
+
+async def test_hitl_02_a_provider_may_ask_for_open_keywords_and_for_the_context_by_the_functions_name() -> None:
+    seen: list[Any] = []
+
+    def f(c: ToolContext, x: int = 4, **more: Any): ...
+
+    def provider(c, x, y=0) -> bool:
+        seen.append((c.function_call_id, x, y))
+        return True
+
+    def open_provider(c, **given: Any) -> bool:
+        seen.append((c.function_call_id, given))
+        return True
+
+    for require in (provider, open_provider):
+        made = FunctionTool(f, require_confirmation=require)
+        assert await made.needs_confirmation(call_context(), {}, made.validate_args({"y": 2})) is True
+    assert seen == [("c1", 4, 2), ("c1", {"x": 4, "y": 2})]
+
+
+async def test_hitl_02_a_required_parameter_of_a_provider_may_be_an_open_keyword() -> None:
+    def f(**more: Any): ...
+
+    made = FunctionTool(f, require_confirmation=lambda amount: amount > 10)
+    assert await made.needs_confirmation(call_context(), {}, made.validate_args({"amount": 11})) is True
+    assert await made.needs_confirmation(call_context(), {}, made.validate_args({"amount": 1})) is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """Weather.
+
+        :param
+        """,
+        """Weather.
+
+        Args:
+        """,
+        """Weather.
+
+        :raises
+        """,
+    ],
+    ids=["param", "args", "raises"],
+)
+def test_fn_07_a_docstring_in_no_style_still_describes_the_tool(text: str) -> None:
+    def f(city: str): ...
+
+    f.__doc__ = text
+    assert str(FunctionTool(f).description).startswith("Weather.")
+
+
+def test_fn_07_examples_come_after_the_body() -> None:
+    description, _ = read_docstring(
+        """Weather.
+
+        Body.
+
+        Args:
+            city: c
+
+        Example:
+            >>> weather("x")
+        """
+    )
+    assert description == 'Weather.\n\nBody.\n\nExample:\n>>> weather("x")'
