@@ -25,7 +25,7 @@ _BLOCK = st.one_of(
     st.builds(types.TextContent, type=st.just("text"), text=_TEXT),
     st.builds(types.ImageContent, type=st.just("image"), data=_DATA, mimeType=st.just("image/png")),
     st.builds(types.AudioContent, type=st.just("audio"), data=_DATA, mimeType=st.just("audio/wav")),
-    st.builds(types.ResourceLink, type=st.just("resource_link"), uri=_URI, name=st.text(min_size=1, max_size=9)),
+    st.builds(types.ResourceLink, type=st.just("resource_link"), uri=_URI, name=_TEXT),
     st.builds(
         types.EmbeddedResource,
         type=st.just("resource"),
