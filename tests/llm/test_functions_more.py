@@ -20,6 +20,7 @@ from hookwork.errors import ToolArgumentError, ToolResultError
 from hookwork.records.content import Content, Part
 from hookwork_llm.functions import FunctionTool, as_tool
 from hookwork_llm.functions.docstrings import read_docstring
+from hookwork_llm.functions.json_schema import JsonSchema
 
 
 def test_fn_03_the_last_text_of_an_annotation_counts() -> None:
@@ -260,3 +261,41 @@ def test_fn_07_examples_come_after_the_body() -> None:
         """
     )
     assert description == 'Weather.\n\nBody.\n\nExample:\n>>> weather("x")'
+
+
+def test_fn_13_a_text_lists_each_fault_once_and_not_all_of_a_long_array() -> None:
+    with pytest.raises(ToolArgumentError) as raised:
+        taking(list[int]).validate_args({"x": ["no"] * 50})
+    assert str(raised.value).count("Input should be") == 5
+    assert str(raised.value).endswith("; and 45 more")
+    with pytest.raises(ToolArgumentError) as once:
+        taking(int | list[int]).validate_args({"x": {}})
+    assert len(set(str(once.value).split("; "))) == str(once.value).count(";") + 1
+
+
+def test_fn_04_a_bare_type_is_checked_quickly_and_one_with_limits_in_full() -> None:
+    assert JsonSchema({"type": "integer"}).faults(True) == [("", "Input should be a valid integer")]
+    assert JsonSchema({"type": "integer", "minimum": 3}).faults(1) == [
+        ("", "Input should be greater than or equal to 3")
+    ]
+    assert JsonSchema({"type": "string", "enum": ["a"]}).faults("b") == [("", "Input should be one of 'a'")]
+    assert JsonSchema({"type": "number"}).faults(1.5) == []
+
+
+def test_fn_13_pointers_are_escaped() -> None:
+    with pytest.raises(ToolArgumentError, match="/x/a~1b~0c: "):
+        taking(dict[str, int]).validate_args({"x": {"a/b~c": "no"}})
+
+
+def test_fn_13_names_that_a_pattern_allows_are_not_among_the_unknown() -> None:
+    schema = JsonSchema({"patternProperties": {"^x-": {"type": "integer"}}, "additionalProperties": False})
+    assert schema.faults({"x-a": 1, "y": 2}) == [("/y", "Extra inputs are not permitted")]
+    assert schema.faults({"x-a": "no"}) == [("/x-a", "Input should be a valid integer")]
+
+
+def test_fn_13_of_several_branches_that_might_be_meant_none_is_guessed() -> None:
+    circle = {"type": "object", "required": ["radius"]}
+    square = {"type": "object", "required": ["side"]}
+    schema = JsonSchema({"properties": {"shape": {"anyOf": [circle, square]}}})
+    assert schema.faults({"shape": {}}) == [("/shape", "Input has none of the allowed forms")]
+    assert schema.faults({"shape": {"side": 1}}) == []

@@ -522,3 +522,74 @@ async def test_eff_5_elsewhere_says_whether_a_long_running_tool_has_finished(
         turn = await play(runner)
     assert responses_of(turn) == [{"v": 1}]
     assert turn.open_ids == open_ids
+
+
+async def test_hitl_05_a_request_for_an_id_that_was_not_called_is_dropped(runner_factory: Any, play: Any) -> None:
+    def asks(ctx: ToolContext, args: Any) -> dict[str, Any]:
+        ctx.actions.requested_tool_confirmations["nobody"] = ToolConfirmation(hint="for nobody")
+        return {"ok": True}
+
+    model = ScriptedModel([call("asks", "c1"), "done"])
+    async with runner_factory(agent_of(model, Raw("asks", asks))) as runner:
+        turn = await play(runner)
+    assert turn.scene == ["a: +asks", "a: -asks", "a: done"]
+    assert turn.open_ids == []
+
+
+async def test_tl_23_responses_then_requests_and_a_transfer_waits_until_every_call_is_settled(
+    runner_factory: Any, play: Any, answer: Any, gated: Any
+) -> None:
+    def transfers(ctx: ToolContext, args: Any) -> dict[str, Any]:
+        ctx.actions.transfer_to_agent = "b"
+        return {}
+
+    go = gated()
+    other = LlmAgent(name="b", model=ScriptedModel(["i am b"]), description="b")
+    agent = agent_of(
+        ScriptedModel([[call("moves", "c1"), call("go", "c2")]]), Raw("moves", transfers), go.tool, sub_agents=[other]
+    )
+    async with runner_factory(agent) as runner:
+        turn = await play(runner)
+        assert turn.scene == ["a: +moves +go", "a: -moves -go", "a: +adk_request_confirmation"]
+        turn = await play(runner, answer(turn.open_ids[0], {"confirmed": True}))
+    assert turn.scene[-2:] == ["a: -go", "b: i am b"]
+    assert len(go.runs) == 1
+
+
+async def test_tool_9_the_last_transfer_counts_over_several_response_events(
+    runner_factory: Any, play: Any, answer: Any
+) -> None:
+    """Approvals of two request events, answered in one message: two response events, each with a transfer."""
+
+    async def twice(ctx: ToolContext, args: Any) -> dict[str, Any]:
+        if ctx.tool_confirmation is None or ctx.tool_confirmation.payload == "again":
+            ctx.request_confirmation("really?")
+        else:
+            ctx.actions.transfer_to_agent = "c"
+        return {}
+
+    @tool(require_confirmation=True)
+    async def once(ctx: ToolContext) -> dict[str, Any]:
+        """Moves."""
+        ctx.actions.transfer_to_agent = "b"
+        return {}
+
+    others = [LlmAgent(name=name, model=ScriptedModel([f"i am {name}"]), description=name) for name in "bc"]
+    model = ScriptedModel([[call("twice", "c1"), call("once", "c2")]])
+    yes = {"confirmed": True}
+    async with runner_factory(agent_of(model, Raw("twice", twice), once, sub_agents=others)) as runner:
+        first = await play(runner)
+        second = await play(runner, answer(first.open_ids[0], {**yes, "payload": "again"}))
+        third = await play(runner, answer((first.open_ids[1], yes), (second.open_ids[-1], yes)))
+    assert [event.actions.transfer_to_agent for event in third.events[:2]] == ["b", "c"]
+    assert third.events[-1].text == "i am c"
+
+
+async def test_core_res_2_only_long_running_calls_are_marked_as_closed(runner_factory: Any, play: Any) -> None:
+    plugin = FunctionPlugin("p", before_tool=lambda ctx: {"from": "hook"})
+    model = ScriptedModel([call("t", "c1"), call("later", "c2"), "done"])
+    agent = agent_of(model, Raw("t"), Raw("later", is_long_running=True))
+    async with runner_factory(agent, plugins=[plugin]) as runner:
+        turn = await play(runner)
+    assert [bool(event.custom_metadata) for event in turn.events] == [False, False, False, True, False]
+    assert turn.open_ids == []
