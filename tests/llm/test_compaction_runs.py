@@ -28,6 +28,7 @@ from hookwork.records.event import EventActions, EventCompaction, is_compaction
 from hookwork.records.metadata import UsageMetadata
 from hookwork_inmemory import InMemorySessionService
 from hookwork_llm import EventsCompaction, LlmAgent, LlmSummarizer, RequestStage, tool
+from hookwork_llm.compaction.timeline import Timeline
 from hookwork_testkit import ScriptedModel, assert_valid_prompt
 from hookwork_testkit.steps import call
 
@@ -122,6 +123,22 @@ async def test_cmp_3_the_record_of_a_window() -> None:
     await talk.say("three")
     assert talk.shown == ["summary 1", "three"]
     assert talk.model.prompts[-1][0].role == "model"
+
+
+async def test_cmp_4_finished_tasks_are_not_looked_at_again() -> None:
+    book = LlmAgent(name="book", mode="task", model=ScriptedModel(lambda request: call("finish_task", result="ok")))
+    steps = (step for _ in range(40) for step in (call("book", id="c", request="x"), "done"))
+    root = LlmAgent(name="root", model=ScriptedModel(steps), sub_agents=[book])
+    app = App("app", root, events_compaction=EventsCompaction(1000, summarizer=Summaries()))
+    sessions = InMemorySessionService()
+    async with Runner(app, sessions=sessions) as runner:
+        for _ in range(40):
+            await runner.run(user_id="u", session_id="s", message="go").wait()
+    session = await sessions.get_session(app_name="app", user_id="u", session_id="s")
+    uncovered = Timeline(session).uncovered
+    assert sum(not event.isolation_scope for event in session.events) == 160
+    assert sum(bool(session.events[position].isolation_scope) for position in uncovered) < 64
+    assert sum(not session.events[position].isolation_scope for position in uncovered) == 160
 
 
 async def test_use_2_the_summarizers_calls_are_counted() -> None:

@@ -51,10 +51,11 @@ class Uncovered:
     was not covered before: not at the whole history.
     """
 
-    __slots__ = ("events", "position", "records")
+    __slots__ = ("_kept", "events", "position", "records")
 
     def __init__(self) -> None:
         self.position = 0
+        self._kept = 0
         self.events: list[int] = []
         #: compaction events with a usable summary.
         self.records: list[int] = []
@@ -70,6 +71,15 @@ class Uncovered:
                 self.records.append(position)
                 self.events = [p for p in self.events if not covers(event, events[p])]
         self.position = len(events)
+
+    def forget_finished(self, session: Session, events: Sequence[Event]) -> None:
+        """Leave out the talk of finished tasks, which nobody is shown again; looked at each time the rest doubled."""
+        if not session.log.has_scopes or len(self.events) < 2 * self._kept + 64:
+            return
+        speaking = {call.scope for call in session.open_delegations}
+        speaking.add("")
+        self.events = [p for p in self.events if events[p].isolation_scope in speaking]
+        self._kept = len(self.events)
 
 
 class Timeline:
@@ -143,4 +153,5 @@ def _state(session: Session, events: Sequence[Event]) -> Uncovered:
         state.extend(events, live_positions(events) if fresh else range(state.position, len(events)))
     if session.is_current:
         slots[_SLOT] = state
+        state.forget_finished(session, events)
     return state
