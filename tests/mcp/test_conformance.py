@@ -31,9 +31,10 @@ _RESULT = re.compile(r"^Passed: (\d+)/(\d+), (\d+) failed", re.MULTILINE)
 
 async def suite(package: str, *arguments: str) -> str:
     """What a run of the suite prints."""
+    program = node(22)
     script = installed(package) / "dist" / "index.js"
     process = await asyncio.create_subprocess_exec(
-        *(node(22), str(script), *arguments),
+        *(program, str(script), *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env={**os.environ, "NO_COLOR": "1"},
@@ -84,7 +85,7 @@ def _failed(printed: str) -> bool:
 @pytest.mark.parametrize("kind", ["server-current", "server-next"])
 async def test_as_a_server(kind: str, serve: Any, tmp_path: Path) -> None:
     package = CONFORMANCE if kind == "server-current" else CONFORMANCE_NEXT
-    installed(package)
+    node(22)
     async with (
         AgentServer(agent(), expose="tools", settings=NO_SETTINGS) as server,
         serve(server.http_app()) as url,
