@@ -7,7 +7,7 @@ import functools
 import sys
 import types
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import attrs
 import pytest
@@ -21,6 +21,7 @@ from hookwork.records.content import Content, Part
 from hookwork_llm.functions import FunctionTool, as_tool
 from hookwork_llm.functions.docstrings import read_docstring
 from hookwork_llm.functions.json_schema import JsonSchema
+from hookwork_llm.functions.results import to_json
 
 
 def test_fn_03_the_last_text_of_an_annotation_counts() -> None:
@@ -299,3 +300,41 @@ def test_fn_13_of_several_branches_that_might_be_meant_none_is_guessed() -> None
     schema = JsonSchema({"properties": {"shape": {"anyOf": [circle, square]}}})
     assert schema.faults({"shape": {}}) == [("/shape", "Input has none of the allowed forms")]
     assert schema.faults({"shape": {"side": 1}}) == []
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    name: str
+
+
+def test_fn_02_a_union_told_apart_by_a_field_is_declared_in_plain_json_schema() -> None:
+    made = taking(Annotated[Cat | Dog, Field(discriminator="kind")])
+    node = schema_of(made)["properties"]["x"]
+    assert "discriminator" not in node
+    assert len(node["oneOf"]) == 2
+    assert made.validate_args({"x": {"kind": "dog", "name": "Rex"}})["x"] == Dog(kind="dog", name="Rex")
+    with pytest.raises(ToolArgumentError, match="/x/lives: Field required"):
+        made.validate_args({"x": {"kind": "cat"}})
+
+
+class Key(str):
+    """A text of a class of its own."""
+
+
+def test_fn_21_keys_are_plain_text() -> None:
+    [key] = to_json({Key("k"): Key("v")})
+    assert type(key) is str
+
+
+def test_fn_02_a_result_may_hold_more_than_its_type_promises() -> None:
+    def f() -> Cat: ...
+
+    schema = FunctionTool(f).declaration().response_json_schema
+    assert schema is not None
+    assert "additionalProperties" not in schema
+    assert schema["required"] == ["kind", "lives"]

@@ -593,3 +593,28 @@ async def test_core_res_2_only_long_running_calls_are_marked_as_closed(runner_fa
         turn = await play(runner)
     assert [bool(event.custom_metadata) for event in turn.events] == [False, False, False, True, False]
     assert turn.open_ids == []
+
+
+async def test_eff_10_the_tool_sees_the_call_as_described_and_cannot_edit_the_description(runner_factory: Any) -> None:
+    def look(ctx: ToolContext, args: Any) -> dict[str, Any]:
+        args["list"].append(2)
+        decision = ctx.tool_confirmation
+        return {"id": ctx.function_call_id, "payload": decision.payload if decision else None, "args": args}
+
+    order: dict[str, Any] = {
+        "kind": "tool",
+        "key": "k",
+        "app_name": "a",
+        "user_id": "u",
+        "session_id": "s",
+        "invocation_id": "e",
+        "agent": "a",
+        "tool": "look",
+        "call_id": "c7",
+        "confirmation": {"confirmed": True, "payload": {"v": 2}},
+        "args": {"list": [1]},
+    }
+    async with runner_factory(agent_of(ScriptedModel([]), Raw("look", look))) as runner:
+        result = await runner.carry_out(order)
+    assert result["result"] == {"id": "c7", "payload": {"v": 2}, "args": {"list": [1, 2]}}
+    assert order["args"] == {"list": [1]}

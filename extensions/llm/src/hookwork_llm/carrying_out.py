@@ -14,6 +14,7 @@ from hookwork.model import ModelRequest
 from hookwork.records.codec import dump, load
 from hookwork.records.content import Content
 from hookwork.records.event import EventActions, ToolConfirmation
+from hookwork.records.frozen import thaw
 from hookwork.records.metadata import ModelResponse
 from hookwork.records.request import GenerateContentConfig
 from hookwork.state import DeltaBuffer
@@ -74,7 +75,7 @@ async def _tool(agent: LlmAgent, ctx: InvocationContext, call: Mapping[str, Any]
         tool_name=tool.name,
         tool_confirmation=load(ToolConfirmation, confirmation) if confirmation is not None else None,
     )
-    args = dict(call.get("args") or {})
+    args = thaw(call.get("args") or {})
     try:
         validator = capability(tool, ArgumentValidator)
         converted = validator.validate_args(args) if validator is not None else None
