@@ -338,3 +338,10 @@ def test_fn_02_a_result_may_hold_more_than_its_type_promises() -> None:
     assert schema is not None
     assert "additionalProperties" not in schema
     assert schema["required"] == ["kind", "lives"]
+
+
+def test_fn_30_the_note_stands_alone_where_there_is_no_description() -> None:
+    made = FunctionTool(lambda: None, name="later", long_running=True)
+    text = str(made.declaration().description)
+    assert text.startswith("NOTE: ")
+    assert text == text.strip()
