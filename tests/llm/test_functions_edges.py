@@ -15,10 +15,8 @@ import pytest
 from pydantic import BaseModel, Field
 from tests.llm.test_function_calls import call_context
 
-from hookwork.context import ToolContext
 from hookwork.errors import InvalidToolError, ToolArgumentError, ToolResultError
 from hookwork_llm.functions import FunctionTool, StreamingTool, as_tool, tool
-from hookwork_llm.functions.docstrings import read_docstring
 from hookwork_llm.functions.json_schema import JsonSchema, SchemaError
 from hookwork_llm.functions.results import NotJson, to_json
 
@@ -430,75 +428,3 @@ async def test_fn_20_a_wrong_result_names_its_place_and_type() -> None:
 
     with pytest.raises(ToolResultError, match=r"tool 'f': /list/1/bad~1key: .*builtins.object"):
         await FunctionTool(f).run_validated(call_context(), {})
-
-
-# --- FN-07: sections of plain text ------------------------------------------------------------------------------------
-
-
-def test_fn_07_numpy_notes_and_warnings_belong_to_the_description() -> None:
-    text, described = read_docstring(
-        """Weather.
-
-        Body.
-
-        Parameters
-        ----------
-        lat, lon : float
-            Position.
-
-        Returns
-        -------
-        dict
-            Secret of the returns.
-
-        Warnings
-        --------
-        Slow.
-
-        Notes
-        -----
-        Prices in EUR.
-
-        See Also
-        --------
-        other
-        """
-    )
-    assert text == "Weather.\n\nBody.\n\nWarning:\nSlow.\n\nNote:\nPrices in EUR."
-    assert described == {"lat": "Position.", "lon": "Position."}
-
-
-def test_fn_07_google_notes_stay_where_they_are() -> None:
-    text, described = read_docstring(
-        """Weather.
-
-        Note:
-            Prices in EUR.
-
-        Args:
-            city (str): The city: name
-                on two lines.
-            **extra: More.
-
-        Returns:
-            Text of the returns.
-        """
-    )
-    assert text == "Weather.\n\nNote:\n    Prices in EUR."
-    assert described == {"city": "The city: name on two lines.", "extra": "More."}
-
-
-def test_fn_07_the_context_is_never_mentioned() -> None:
-    def f(ctx: ToolContext, city: str):
-        """Look.
-
-        :param ctx: the hidden context
-        :param city: the city
-        :type city: str
-        :returns: nothing of use
-        """
-
-    text = str(FunctionTool(f).declaration())
-    assert "hidden" not in text
-    assert "nothing of use" not in text
-    assert "the city" in text

@@ -345,3 +345,75 @@ def test_fn_30_the_note_stands_alone_where_there_is_no_description() -> None:
     text = str(made.declaration().description)
     assert text.startswith("NOTE: ")
     assert text == text.strip()
+
+
+# --- FN-07: sections of plain text ------------------------------------------------------------------------------------
+
+
+def test_fn_07_numpy_notes_and_warnings_belong_to_the_description() -> None:
+    text, described = read_docstring(
+        """Weather.
+
+        Body.
+
+        Parameters
+        ----------
+        lat, lon : float
+            Position.
+
+        Returns
+        -------
+        dict
+            Secret of the returns.
+
+        Warnings
+        --------
+        Slow.
+
+        Notes
+        -----
+        Prices in EUR.
+
+        See Also
+        --------
+        other
+        """
+    )
+    assert text == "Weather.\n\nBody.\n\nWarning:\nSlow.\n\nNote:\nPrices in EUR."
+    assert described == {"lat": "Position.", "lon": "Position."}
+
+
+def test_fn_07_google_notes_stay_where_they_are() -> None:
+    text, described = read_docstring(
+        """Weather.
+
+        Note:
+            Prices in EUR.
+
+        Args:
+            city (str): The city: name
+                on two lines.
+            **extra: More.
+
+        Returns:
+            Text of the returns.
+        """
+    )
+    assert text == "Weather.\n\nNote:\n    Prices in EUR."
+    assert described == {"city": "The city: name on two lines.", "extra": "More."}
+
+
+def test_fn_07_the_context_is_never_mentioned() -> None:
+    def f(ctx: ToolContext, city: str):
+        """Look.
+
+        :param ctx: the hidden context
+        :param city: the city
+        :type city: str
+        :returns: nothing of use
+        """
+
+    text = str(FunctionTool(f).declaration())
+    assert "hidden" not in text
+    assert "nothing of use" not in text
+    assert "the city" in text

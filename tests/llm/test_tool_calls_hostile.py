@@ -15,7 +15,7 @@ from hookwork.plugins.plugin import FunctionPlugin
 from hookwork.records.request import FunctionDeclaration
 from hookwork.tool import Tool, Toolset
 from hookwork_llm import LlmAgent, tool
-from hookwork_llm.tool_calls import told
+from hookwork_llm.tool_errors import told
 from hookwork_testkit import ScriptedModel, assert_valid_prompt, call
 
 

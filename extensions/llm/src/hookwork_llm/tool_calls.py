@@ -41,6 +41,7 @@ from hookwork.tool import (
     Tool,
     capability,
 )
+from hookwork_llm.tool_errors import error_text, told
 
 if TYPE_CHECKING:
     from hookwork_llm.flow import Flow
@@ -79,53 +80,6 @@ async def run_body(
         async for chunk in stream:
             chunks.append(chunk)
     return "".join(chunks)
-
-
-def error_text(error: BaseException) -> str:
-    """What the model is told about an error: a ToolError's own message, else type and message (TL-21)."""
-    kind = type(error).__name__
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - an error that cannot say what it is must not take the place of the answer
-        return kind
-    if isinstance(error, ToolError):
-        return text or kind
-    return f"{kind}: {text}" if text else kind
-
-
-def told(raised: BaseException, name: str, task: asyncio.Task[Any] | None) -> Exception:
-    """What was raised in a call's ``task``, as an error for hooks and model; what must leave the batch is re-raised.
-
-    A `CancelledError` that nobody asked for, and a panic of an extension module, which is no `Exception`, are errors
-    of the tool like others (TL-21).
-    """
-    if isinstance(raised, Exception):
-        return raised
-    if isinstance(raised, asyncio.CancelledError):
-        if _cancelled_by_us():
-            raise raised
-        logger.warning("tool %r let a CancelledError escape that nobody asked for", name)
-        error = ToolError(f"{name} was cancelled from within: {raised}".rstrip(": "))
-    else:
-        if _ends_the_process(raised) or (isinstance(raised, GeneratorExit) and not _runs(task)):
-            raise raised
-        logger.warning("tool %r raised; the model is told", name, exc_info=raised)
-        error = ToolError(error_text(raised))
-    error.__cause__ = raised
-    return error
-
-
-def _ends_the_process(raised: BaseException) -> bool:
-    fatal = (KeyboardInterrupt, SystemExit)
-    return isinstance(raised, fatal) or (isinstance(raised, BaseExceptionGroup) and raised.subgroup(fatal) is not None)
-
-
-def _runs(task: asyncio.Task[Any] | None) -> bool:
-    """Whether a task is the one that runs now; the coroutine of a task that was thrown away is closed elsewhere."""
-    try:
-        return asyncio.current_task() is task
-    except RuntimeError:  # no loop runs
-        return False
 
 
 class ToolCall:
@@ -472,11 +426,6 @@ class ToolCall:
         except ValidationError as error:
             self.error = ToolResultError(f"the result of {self.call.name!r} is not JSON: {error}")
             self._fail(self.error)
-
-
-def _cancelled_by_us() -> bool:
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
 
 
 async def run_calls(flow: Flow, calls: Sequence[ToolCall]) -> AsyncGenerator[Event, None]:
