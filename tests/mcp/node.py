@@ -1,6 +1,6 @@
 """Servers and suites from npm: installed once into a cache folder outside the tree, skipped where that cannot be.
 
-The folder is ``HOOKWORK_TEST_CACHE``, else ``hookwork-tests`` in the user's cache folder.
+The folder is ``TEST_CACHE_FOLDER``, else ``hookwork-tests`` in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONFORMANCE_NEXT = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 
 def cache_folder() -> Path:
     """Where packages are kept between test runs."""
-    given = os.environ.get("HOOKWORK_TEST_CACHE")
+    given = os.environ.get("TEST_CACHE_FOLDER")
     if given:
         return Path(given)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hookwork-tests"
