@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hookwork.context import ToolContext
+from hookwork.errors import ToolError
 from hookwork.plugins.plugin import FunctionPlugin
 from hookwork.records.request import FunctionDeclaration
 from hookwork.tool import Tool, Toolset
@@ -204,10 +205,14 @@ async def test_tl_21_the_text_of_a_panic_is_type_and_message(runner_factory: Any
     def empty(ctx: Any, args: Any) -> None:
         raise TimeoutError
 
-    model = ScriptedModel([[call("p"), call("s"), call("e")], "done"])
-    async with runner_factory(agent_of(model, Raw("p", panic), Raw("s", silent), Raw("e", empty))) as runner:
+    def typed(ctx: Any, args: Any) -> None:
+        raise ToolError("")
+
+    bodies = {"p": panic, "s": silent, "e": empty, "t": typed}
+    model = ScriptedModel([[call(name) for name in bodies], "done"])
+    async with runner_factory(agent_of(model, *(Raw(name, body) for name, body in bodies.items()))) as runner:
         turn = await play(runner)
-    texts = ["Panic: index out of bounds", "Unprintable", "TimeoutError"]
+    texts = ["Panic: index out of bounds", "Unprintable", "TimeoutError", "ToolError"]
     assert responses_of(turn) == [{"error": text} for text in texts]
 
 
