@@ -8,6 +8,7 @@ import pytest
 from tests.acceptance.agent_lab import Lab, Scene, World, play, play_crashed
 
 from hookwork import Runner, ToolContext
+from hookwork.errors import NothingToResume
 from hookwork.settings import NO_SETTINGS
 from hookwork_inmemory import InMemorySessionService
 from hookwork_llm import LlmAgent, tool
@@ -374,6 +375,37 @@ async def test_con_16_a_task_reads_no_more_of_a_long_history_than_of_a_short_one
             await runner.run(user_id="u", session_id="s", message="go").wait()
             counts.append(taken - before)
     assert counts[-1] <= counts[1]
+
+
+async def test_act_26_a_task_that_finishes_closes_what_still_waits_in_it() -> None:
+    def build(world: World) -> Any:
+        tools = [world.tool(name, require_confirmation=True) for name in ("pay", "tip")]
+        book = world.llm("book", [call("pay", id="p1"), call("tip", id="p2")], finish("mon"), mode="task", tools=tools)
+        return world.llm("coord", call("book", id="c1", request="x"), "all booked", sub_agents=[book])
+
+    at = "coord@1/book@c1"
+    first = [
+        "U 'go'",
+        "coord@1 call book#c1",
+        f"{at} call pay#p1 call tip#p2 [c1]",
+        f"{at} response pay#p1 response tip#p2 [c1]",
+        f"{at} call approve#r1 call approve#r2 [c1]",
+    ]
+    second = [
+        "U response approve#r1 [c1]",
+        f"{at} response pay#p1 [c1]",
+        f"{at} call finish_task#f1 [c1]",
+        f"{at} response finish_task#f1 =mon ✓ [c1]",
+        "coord@1 response book#c1",
+        "coord@1 'all booked' ✓",
+    ]
+    turns: Any = [("go", first, "paused r1,r2,+c1"), ({"r1": YES}, second, "completed")]
+    scene = Scene(build=build, turns=turns, ran=["pay"])
+    await everywhere(scene)
+    lab = await play(scene, Memory())
+    late = await lab.run(await lab.answer({"r2": YES}))
+    assert isinstance(late.error, NothingToResume)
+    assert lab.world.ran == ["pay"]
 
 
 def test_activations_4_ids_of_calls_cannot_look_like_places() -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from hookwork.activation import COMPLETED, Activation
+from hookwork.activation import Activation
 from hookwork.errors import ToolArgumentError
 from hookwork.platform import new_uuid, timestamp
 from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part
@@ -37,20 +37,24 @@ async def delegate(flow: Flow, call: Call) -> AsyncGenerator[Event, None]:
     except ToolArgumentError as error:
         yield _response(flow, call, {"error": str(error)}, author=flow.agent.name)
         return
-    record = ctx.view.scope_record(call.scope)
-    if record is not None and record.end >= 0 and record.output is not None:
-        output = record.output
-    else:
+    output = _result(flow, call)
+    if output is None:
         segment = task_segment(tool.name, call.id, call.occurrence)
         task = Activation(inv, tool.agent, f"{ctx.path}/{segment}", branch=ctx.branch, scope=call.scope)
         async with aclosing(task) as events:
             async for event in events:
                 yield event
-        output = task.output
-        if task.status != COMPLETED or output is None:
+        output = _result(flow, call)
+        if output is None:
             flow.over = True  # it waits, or asked in plain text: the delegation stays open (MODE-9)
             return
     yield _response(flow, call, response_payload(output), author="user")
+
+
+def _result(flow: Flow, call: Call) -> Any:
+    """What `finish_task` recorded, None before; calls of the task that wait still are closed with it (ACT-26)."""
+    record = flow.ctx.view.scope_record(call.scope)
+    return record.output if record is not None and record.end >= 0 else None
 
 
 def _response(flow: Flow, call: Call, payload: dict[str, Any], *, author: str) -> Event:

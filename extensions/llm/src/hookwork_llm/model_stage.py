@@ -231,12 +231,11 @@ class ModelStage:
         return stage_stream(chain, (self.ctx, self.request), stage, self._staged)
 
     def _waits(self, call_id: str) -> bool:
-        """Whether a call of an id is open, whoever made it, or one of this agent's waits for an approval."""
+        """Whether a call of an id is open, whoever made it, or one of this agent's has no real response yet."""
         for call in self.ctx._inv.history().unanswered.values():
             if call.id == call_id:
                 last = call.last_response
-                asked = last is not None and last.placeholder and call.author == self.agent.name
-                if call.is_open or asked:
+                if call.is_open or (call.author == self.agent.name and (last is None or last.placeholder)):
                     return True
         return False
 
