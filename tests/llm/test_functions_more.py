@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 import types
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypedDict
@@ -18,7 +19,7 @@ from tests.llm.test_functions_edges import schema_of, taking
 from hookwork.context import ToolContext
 from hookwork.errors import ToolArgumentError, ToolResultError
 from hookwork.records.content import Content, Part
-from hookwork_llm.functions import FunctionTool, as_tool
+from hookwork_llm.functions import FunctionTool, StreamingTool, as_tool
 from hookwork_llm.functions.docstrings import read_docstring
 from hookwork_llm.functions.json_schema import JsonSchema
 from hookwork_llm.functions.results import to_json
@@ -270,8 +271,11 @@ def test_fn_13_a_text_lists_each_fault_once_and_not_all_of_a_long_array() -> Non
     assert str(raised.value).count("Input should be") == 5
     assert str(raised.value).endswith("; and 45 more")
     with pytest.raises(ToolArgumentError) as once:
-        taking(int | list[int]).validate_args({"x": {}})
-    assert len(set(str(once.value).split("; "))) == str(once.value).count(";") + 1
+        taking(Converted | Order).validate_args({"x": {"letter": 1, "item": 1}})
+    assert len(set(str(once.value).split("; "))) == str(once.value).count("; ") + 1
+    with pytest.raises(ToolArgumentError) as both:
+        taking(Cat | Kitten).validate_args({"x": {"kind": "cat"}})
+    assert str(both.value).count("/x/lives: Field required") == 1
 
 
 def test_fn_04_a_bare_type_is_checked_quickly_and_one_with_limits_in_full() -> None:
@@ -305,6 +309,12 @@ def test_fn_13_of_several_branches_that_might_be_meant_none_is_guessed() -> None
 class Cat(BaseModel):
     kind: Literal["cat"]
     lives: int
+
+
+class Kitten(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+    age: int
 
 
 class Dog(BaseModel):
@@ -417,3 +427,54 @@ def test_fn_07_the_context_is_never_mentioned() -> None:
     assert "hidden" not in text
     assert "nothing of use" not in text
     assert "the city" in text
+
+
+# --- FN-06: what a wrapper wraps --------------------------------------------------------------------------------------
+
+
+def wrapping(func: Any) -> Any:
+    @functools.wraps(func)
+    def outer(*args: Any, **kwargs: Any) -> Any:
+        return func(*args, **kwargs)
+
+    return outer
+
+
+async def test_fn_06_a_plain_wrapper_is_of_the_kind_of_what_it_wraps() -> None:
+    async def words(n: int):
+        """Words."""
+        yield "w" * n
+
+    async def thread() -> str:
+        return threading.current_thread().name
+
+    streaming = as_tool(wrapping(words))
+    assert isinstance(streaming, StreamingTool)
+    assert await streaming.run_validated(call_context(), {"n": 2}) == {"result": "ww"}
+    seen: list[str] = []
+
+    @functools.wraps(thread)
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        seen.append(threading.current_thread().name)
+        return thread(*args, **kwargs)
+
+    result = await FunctionTool(noting).run_validated(call_context(), {})
+    assert result == {"result": seen[0]} == {"result": threading.current_thread().name}
+
+
+def test_fn_06_the_doc_of_call_comes_before_that_of_the_class() -> None:
+    class Lookup:
+        """About the class."""
+
+        def __call__(self, q: str) -> str:
+            """About the call."""
+            return q
+
+    class Undocumented:
+        """About the class."""
+
+        def __call__(self, q: str) -> str:
+            return q
+
+    assert (FunctionTool(Lookup()).name, FunctionTool(Lookup()).description) == ("lookup", "About the call.")
+    assert FunctionTool(Undocumented()).description == "About the class."

@@ -264,6 +264,8 @@ async def test_tl_21_the_end_of_a_coroutine_that_was_thrown_away_passes() -> Non
     with pytest.raises(GeneratorExit):
         told(GeneratorExit(), "t", None)
     assert str(told(GeneratorExit(), "t", asyncio.current_task())) == "GeneratorExit"
+    panic = Panic("p")
+    assert told(panic, "t", asyncio.current_task()).__cause__ is panic
 
 
 async def test_case_tool_7_a_tool_that_cancels_its_own_task_is_named_and_nothing_hangs(

@@ -431,3 +431,13 @@ async def test_core_res_2_only_long_running_calls_are_marked_as_closed(runner_fa
         turn = await play(runner)
     assert [bool(event.custom_metadata) for event in turn.events] == [False, False, False, True, False]
     assert turn.open_ids == []
+
+
+async def test_tl_18_after_tool_sees_the_arguments_as_the_tool_left_them(runner_factory: Any, play: Any) -> None:
+    seen: list[Any] = []
+    model = ScriptedModel([call("t", x=1), "done"])
+    plugin = FunctionPlugin("p", after_tool=lambda args: seen.append(dict(args)))
+    edits = Raw("t", lambda ctx, args: args.update(y=2))
+    async with runner_factory(agent_of(model, edits), plugins=[plugin]) as runner:
+        await play(runner)
+    assert seen == [{"x": 1, "y": 2}]
