@@ -239,8 +239,6 @@ class ToolCall:
             if given is not None:
                 self.finished = True  # nothing runs that could answer later
                 result = given
-                if unknown:
-                    return result
             else:
                 result = await self._run()
         except Pause:
