@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import attrs
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_serializer
 from tests.llm.test_function_calls import call_context
 from tests.llm.test_functions_edges import schema_of, taking
 
@@ -478,3 +478,17 @@ def test_fn_06_the_doc_of_call_comes_before_that_of_the_class() -> None:
 
     assert (FunctionTool(Lookup()).name, FunctionTool(Lookup()).description) == ("lookup", "About the call.")
     assert FunctionTool(Undocumented()).description == "About the class."
+
+
+class Broken(BaseModel):
+    n: int
+
+    @field_serializer("n")
+    def lost(self, value: int) -> int:
+        raise LookupError("no serializer today")
+
+
+async def test_fn_21_a_model_that_cannot_be_serialised_is_an_error_and_never_text() -> None:
+    made = FunctionTool(lambda: {"at": Broken(n=1)}, name="f")
+    with pytest.raises(ToolResultError, match="/at: a Broken that pydantic cannot serialise"):
+        await made.run_validated(call_context(), {})

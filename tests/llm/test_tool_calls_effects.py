@@ -11,6 +11,7 @@ import pytest
 
 from hookwork.context import ToolContext
 from hookwork.effects import ToolResult
+from hookwork.errors import RemoteEffectError
 from hookwork.plugins.plugin import FunctionPlugin
 from hookwork.records.event import EventActions, ToolConfirmation
 from hookwork.records.request import FunctionDeclaration
@@ -227,3 +228,16 @@ async def test_eff_10_the_tool_sees_the_call_as_described_and_cannot_edit_the_de
         result = await runner.carry_out(order)
     assert result["result"] == {"id": "c7", "payload": {"v": 2}, "args": {"list": [1, 2]}}
     assert order["args"] == {"list": [1]}
+
+
+@pytest.mark.parametrize("retryable", [True, False])
+async def test_eff_7_an_error_elsewhere_says_whether_it_may_be_tried_again(
+    runner_factory: Any, retryable: bool
+) -> None:
+    def fails(ctx: ToolContext, args: Any) -> None:
+        raise RemoteEffectError("busy", error_type="Busy", retryable=retryable)
+
+    async with runner_factory(agent_of(ScriptedModel([]), Raw("t", fails))) as runner:
+        result = await carried_out(runner, "t")
+    assert result["error"] == {"type": "RemoteEffectError", "message": "busy", "retryable": retryable}
+    assert result["result"] is None
