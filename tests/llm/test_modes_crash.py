@@ -31,12 +31,13 @@ def finish(result: str, id: str = "f1") -> Any:
     return call("finish_task", id=id, result=result)
 
 
-async def everywhere(scene: Scene) -> None:
-    """Play a scene as it is, streamed, and with a crash behind every event."""
-    await play(scene, Memory())
+async def everywhere(scene: Scene) -> list[str]:
+    """Play a scene as it is, streamed, and with a crash behind every event; what is stored in the end."""
+    lab = await play(scene, Memory())
     await play(scene, Memory(), streaming=True)
     for crash_after in range(1, len(scene.lines) + 1):
         await play_crashed(scene, Memory(), crash_after, by_id=True)
+    return await lab.lines()
 
 
 async def test_act_26_a_message_between_an_approval_and_its_answer_loses_neither() -> None:
@@ -68,7 +69,8 @@ async def test_act_26_a_message_between_an_approval_and_its_answer_loses_neither
         "coord@1 'all booked' ✓",
     ]
     turns: Any = [("go", first, "paused r1,+c1"), ("wait", second, "completed +c1"), ({"r1": YES}, third, "completed")]
-    await everywhere(Scene(build=build, turns=turns, ran=["pay"]))
+    scene = Scene(build=build, turns=turns, ran=["pay"])
+    assert len(await everywhere(scene)) == len(scene.lines)
 
 
 async def test_act_26_what_a_task_called_speaks_in_its_scope_and_is_not_its_result() -> None:
@@ -95,7 +97,8 @@ async def test_act_26_what_a_task_called_speaks_in_its_scope_and_is_not_its_resu
         "coord@1 response book#c1",
         "coord@1 'all booked' ✓",
     ]
-    await everywhere(Scene(build=build, turns=[("go", first, "completed +c1"), ("yes", second, "completed")]))
+    scene = Scene(build=build, turns=[("go", first, "completed +c1"), ("yes", second, "completed")])
+    assert len(await everywhere(scene)) == len(scene.lines)
 
 
 async def test_pnd_3_two_coordinators_use_one_call_id_at_the_same_time() -> None:
@@ -137,7 +140,8 @@ async def test_pnd_3_two_coordinators_use_one_call_id_at_the_same_time() -> None
         ("for a", third, "completed"),
     ]
     scene = Scene(build=build, turns=turns, order_is_free=True)
-    await play(scene, Memory())
+    lab = await play(scene, Memory())
+    assert len(await lab.lines()) == len(scene.lines)
 
 
 async def test_two_open_tasks_are_answered_alternately() -> None:
@@ -182,7 +186,8 @@ async def test_two_open_tasks_are_answered_alternately() -> None:
         ({"r3": YES}, [*told("b", 2, 3), *ended("b")], "paused r4,+ca"),
         ({"r4": YES}, [*told("a", 2, 4), *ended("a")], "completed"),
     ]
-    await everywhere(Scene(build=build, turns=turns, ran=["a1", "a2", "b1", "b2"], order_is_free=True))
+    scene = Scene(build=build, turns=turns, ran=["a1", "a2", "b1", "b2"], order_is_free=True)
+    assert len(await everywhere(scene)) == len(scene.lines)
 
 
 async def test_mode_7_what_is_said_while_a_called_agent_waits_takes_nothing_from_its_prompt() -> None:
@@ -273,7 +278,8 @@ async def test_mode_11_a_task_is_carried_out_whatever_its_siblings_decide(beside
         after,
         "seq@1/z@1 'bye' ✓",
     ]
-    await everywhere(Scene(build=build, turns=[("go", first, "paused +c1"), ("yes", second, "completed")]))
+    scene = Scene(build=build, turns=[("go", first, "paused +c1"), ("yes", second, "completed")])
+    assert len(await everywhere(scene)) == len(scene.lines)
 
 
 async def test_act_18_an_answer_inside_a_task_does_not_forget_its_hand_over() -> None:
@@ -303,7 +309,8 @@ async def test_act_18_an_answer_inside_a_task_does_not_forget_its_hand_over() ->
         "coord@1 'all booked' ✓",
     ]
     turns: Any = [("go", first, "paused r1,+c1"), ({"r1": YES}, second, "completed")]
-    await everywhere(Scene(build=build, turns=turns, ran=["go"]))
+    scene = Scene(build=build, turns=turns, ran=["go"])
+    assert len(await everywhere(scene)) == len(scene.lines)
 
 
 async def test_hitl_12_an_id_that_waits_for_an_approval_does_not_come_again() -> None:
@@ -337,7 +344,8 @@ async def test_res_3_a_crash_changes_nothing_for_a_turn_with_a_call_that_waits()
     first = ["U 'hi'", "root@1 call look#l1 call wait#w1", "root@1 response look#l1"]
     second = ["U response wait#w1", "root@1 'done' ✓"]
     turns: Any = [("hi", first, "paused w1"), ({"w1": {"result": 1}}, second, "completed")]
-    await everywhere(Scene(build=build, turns=turns, ran=["look", "wait"], unsure=["wait"]))
+    scene = Scene(build=build, turns=turns, ran=["look", "wait"], unsure=["wait"])
+    assert len(await everywhere(scene)) == len(scene.lines)
 
 
 async def test_pnd_3_a_task_that_uses_the_id_of_its_own_call_gives_its_result_to_the_caller() -> None:
@@ -401,7 +409,7 @@ async def test_act_26_a_task_that_finishes_closes_what_still_waits_in_it() -> No
     ]
     turns: Any = [("go", first, "paused r1,r2,+c1"), ({"r1": YES}, second, "completed")]
     scene = Scene(build=build, turns=turns, ran=["pay"])
-    await everywhere(scene)
+    assert len(await everywhere(scene)) == len(scene.lines)
     lab = await play(scene, Memory())
     late = await lab.run(await lab.answer({"r2": YES}))
     assert isinstance(late.error, NothingToResume)
