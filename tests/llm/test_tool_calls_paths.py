@@ -262,6 +262,7 @@ async def test_tl_28_only_a_text_of_a_tool_that_opted_in_is_shown(runner_factory
     async with runner_factory(agent_of(model, *tools)) as runner:
         turn = await play(runner)
     assert turn.events[1].text == "seen"
+    assert turn.events[1].actions.skip_summarization is True  # of the first calls, not of the last (TOOL-9)
     assert len(turn.events[1].content.parts) == 6
     assert model.calls == 1
 
