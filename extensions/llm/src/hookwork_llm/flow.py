@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from hookwork.context import CallbackContext, ToolContext
-from hookwork.errors import ConfigurationError, IncompleteModelStream
+from hookwork.errors import ConfigurationError, DuplicateToolError, IncompleteModelStream
 from hookwork.model import ModelRequest
 from hookwork.platform import new_uuid, timestamp
 from hookwork.records.content import Content, FunctionCall, text_content
@@ -24,6 +24,7 @@ from hookwork_llm.batch import Batch, resume_batch
 from hookwork_llm.builtin_stages import toolset_error
 from hookwork_llm.contents import build_contents
 from hookwork_llm.model_stage import EMPTY_RESPONSE, ModelStage
+from hookwork_llm.offered import offered
 from hookwork_llm.prepared import Prepared
 from hookwork_llm.replies import Reply, judged
 from hookwork_llm.standing import hand_over_is_due
@@ -144,7 +145,10 @@ class Flow:
             tools = list(self.agent.function_tools)
             for toolset in self.agent.toolsets:
                 try:
-                    tools.extend(await toolset.tools(self.ctx.readonly()))
+                    listed = await toolset.tools(self.ctx.readonly())
+                    tools.extend(offered(listed, tools, f"toolset {toolset.name!r} of agent {self.agent.name!r}"))
+                except DuplicateToolError:
+                    raise
                 except Exception as error:
                     if toolset.optional:
                         logger.warning("toolset %r gave no tools: %s", toolset.name, error)
