@@ -10,7 +10,16 @@ from hookwork.errors import ConfigurationError
 from hookwork.model import ModelCapabilities
 from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part, text_content
 from hookwork.records.request import ToolDeclaration
-from hookwork_llm import Example, ExampleTool, ExitLoopTool, GoogleSearchTool, LlmAgent, ModelTool, tool
+from hookwork_llm import (
+    Example,
+    ExampleTool,
+    ExitLoopTool,
+    GoogleSearchTool,
+    LlmAgent,
+    ModelTool,
+    RequestInputTool,
+    tool,
+)
 from hookwork_llm.tools.examples import examples_text
 from hookwork_testkit import ScriptedModel, call
 from hookwork_workflow import LoopAgent
@@ -28,6 +37,37 @@ async def test_bt_exit_loop_ends_the_loop_and_the_agent_says_nothing_more(runner
     assert (response.actions.escalate, response.actions.skip_summarization) == (True, True)
     assert model.calls == 2
     assert model.requests[0].config.function_declarations()[0].name == "exit_loop"
+
+
+# --- request_input ----------------------------------------------------------------------------------------------------
+
+
+async def test_res_2_request_input_waits_for_the_persons_answer(runner_factory: Any) -> None:
+    args = {"question": "Which colour?", "choices": ["blue", "red"]}
+    model: Any = ScriptedModel([call("request_input", "c1", **args), "Blue it is."])
+    agent = LlmAgent(name="root", model=model, tools=[RequestInputTool()])
+    who = {"user_id": "u", "session_id": "s"}
+    async with runner_factory(agent) as runner:
+        paused = await runner.run(message="Paint it", **who).wait()
+        assert (paused.kind, [(open_call.id, dict(open_call.args)) for open_call in paused.open_calls]) == (
+            "paused",
+            [("c1", args)],
+        )
+        answer = Part(function_response=FunctionResponse(id="c1", name="request_input", response={"answer": "blue"}))
+        outcome = await runner.run(message=[answer], **who).wait()
+    assert (outcome.kind, outcome.final_event.text) == ("completed", "Blue it is.")
+    assert model.prompts[-1][-1].function_responses[0].response == {"answer": "blue"}
+
+
+@pytest.mark.parametrize("args", [{}, {"question": " "}, {"question": 3}, {"question": "x", "choices": ["a", 1]}])
+async def test_tl_21_a_question_that_says_nothing_is_an_error_for_the_model(
+    runner_factory: Any, play: Any, args: dict[str, Any]
+) -> None:
+    model: Any = ScriptedModel([call("request_input", "c1", **args), "Sorry."])
+    async with runner_factory(LlmAgent(name="root", model=model, tools=[RequestInputTool()])) as runner:
+        turn = await play(runner)
+    assert "request_input: /" in turn.events[1].function_responses[0].response["error"]
+    assert turn.outcome.kind == "completed"
 
 
 # --- example_tool -----------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hookwork_llm.tools.exit_loop import ExitLoopTool
     from hookwork_llm.tools.memory import LoadMemoryTool, PreloadMemoryTool
     from hookwork_llm.tools.model_tools import GoogleSearchTool, ModelTool
+    from hookwork_llm.tools.request_input import RequestInputTool
     from hookwork_llm.tools.toolsets import allowed_tools, filter_toolset, prefix_toolset, with_confirmation
 
 _HOMES = {
@@ -35,6 +36,7 @@ _HOMES = {
     "tools.exit_loop": ("ExitLoopTool",),
     "tools.memory": ("LoadMemoryTool", "PreloadMemoryTool"),
     "tools.model_tools": ("GoogleSearchTool", "ModelTool"),
+    "tools.request_input": ("RequestInputTool",),
     "tools.toolsets": ("allowed_tools", "filter_toolset", "prefix_toolset", "with_confirmation"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -57,6 +59,7 @@ __all__ = [
     "PlanReActPlanner",
     "Planner",
     "PreloadMemoryTool",
+    "RequestInputTool",
     "RequestStage",
     "StreamingTool",
     "Summarizer",
