@@ -14,7 +14,7 @@ from tests.database.test_postgresql import Schemas
 from tests.database.test_postgresql import schemas as schemas
 
 from hookwork.errors import ConfigurationError
-from hookwork_database import DatabaseSessionService
+from hookwork_database import DatabaseSessionService, session_service
 from hookwork_testkit.suites.base import say, texts
 
 KEY = {"app_name": "app", "user_id": "user", "session_id": "s"}
@@ -73,3 +73,15 @@ def test_db_4_what_cannot_be_used_is_told() -> None:
         DatabaseSessionService(sqlalchemy.create_engine("sqlite://"))
     with pytest.raises(ConfigurationError, match="URL or a SQLAlchemy engine"):
         DatabaseSessionService(object())
+
+
+@pytest.mark.parametrize("port", ["x", "99999", "-1"])
+@pytest.mark.parametrize("scheme", ["postgresql", "mariadb"])
+def test_url_8_a_port_that_is_none_is_told_without_the_password(scheme: str, port: str) -> None:
+    with pytest.raises(ConfigurationError, match="the port is no number from 0 to 65535") as refused:
+        session_service(f"{scheme}://u:secret@host:{port}/db")
+    assert "secret" not in str(refused.value)
+
+
+def test_url_8_several_hosts_with_ports_are_postgresqls_own_affair() -> None:
+    assert session_service("postgresql://u@one:5432,two:5433/db") is not None

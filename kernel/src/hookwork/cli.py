@@ -21,6 +21,7 @@ import msgspec
 from hookwork.catalogue import COMMANDS, did_you_mean, install_line
 from hookwork.errors import ConfigurationError, ExtensionError, HookworkError
 from hookwork.plugins.discovery import ExtensionRegistry, extensions, use_registry
+from hookwork.resolve import switched_off
 from hookwork.settings import Settings
 
 logger = logging.getLogger("hookwork.cli")
@@ -161,7 +162,8 @@ class _Root(click.Group):
             known = self.registry.helps()
             missing = COMMANDS.get(name)
             near = "" if missing else did_you_mean(name, {**known, **COMMANDS})
-            raise click.UsageError(f"there is no command {name!r}{near}{install_line(missing)}", ctx)
+            remedy = switched_off(missing, extensions()) or install_line(missing)
+            raise click.UsageError(f"there is no command {name!r}{near}{remedy}", ctx)
         return name, command, args[1:]
 
 

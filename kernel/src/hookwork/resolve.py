@@ -48,7 +48,7 @@ def _failures(records: Iterable[ExtensionRecord]) -> str:
     )
 
 
-def _switched_off(distribution: str | None, registry: ExtensionRegistry) -> str:
+def switched_off(distribution: str | None, registry: ExtensionRegistry) -> str:
     """That what would answer is installed but left out, by ``disabled`` or ``HOOKWORK_EXTENSIONS``."""
     return next(
         (
@@ -135,7 +135,7 @@ def _unknown_model(name: str, registry: ExtensionRegistry) -> str:
     broken = [record for record in registry.broken if distribution in (None, record.distribution)]
     reasons = _failures(broken)
     installed = any(record.distribution == distribution for record in (*registry.loaded, *broken))
-    off = _switched_off(distribution, registry)
+    off = switched_off(distribution, registry)
     if off:
         return text + near + off
     return text + near + reasons + install_line(None if installed else distribution)
@@ -210,7 +210,7 @@ def _unknown_scheme(scheme: str, kind: str, hook: str, url: str, registry: Exten
     text += ", ".join(registry.provider_names(hook)) or "none"
     reasons = [record for record in registry.broken if distribution in (None, record.distribution)]
     text += _failures(reasons)
-    off = _switched_off(distribution, registry)
+    off = switched_off(distribution, registry)
     if off:
         return text + off
     near = did_you_mean(scheme, SERVICE_SCHEMES) if not known else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from hookwork.errors import ConfigurationError
 from hookwork.urls import redact_url
@@ -74,6 +75,17 @@ def service_options(url: str, settings: Mapping[str, Any] | None = None) -> dict
     return {name: options[name] for name in _OF_SERVICE if name in options}
 
 
+def _check_port(url: str, body: str) -> None:
+    """The drivers would raise a bare ValueError, with the whole URL in it or at the first statement only."""
+    parts = urlsplit(f"x:{body}")
+    if "," in parts.netloc:  # several hosts, as PostgreSQL allows
+        return
+    try:
+        _ = parts.port
+    except ValueError as error:
+        raise ConfigurationError(f"{redact_url(url)!r}: the port is no number from 0 to 65535") from error
+
+
 def store_of(url: str, *, settings: Mapping[str, Any] | None = None, create_schema: bool | None = None) -> Store:
     """The database of a URL, without a service around it.
 
@@ -85,6 +97,8 @@ def store_of(url: str, *, settings: Mapping[str, Any] | None = None, create_sche
     """
     dialect = dialect_of(url)
     _, body, query = split_url(url)
+    if dialect != "sqlite":
+        _check_port(url, body)
     options, rest = read_options(url, query, settings, dialect, "sessions", strict=dialect == "sqlite")
     for name in _OF_SERVICE:
         options.pop(name, None)
