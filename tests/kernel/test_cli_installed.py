@@ -95,11 +95,11 @@ def test_the_console_script_runs_the_command() -> None:
 
 
 def test_ext_3_a_command_of_a_disabled_extension_is_said_to_be_switched_off(tmp_path: Path) -> None:
-    (tmp_path / "hookwork.toml").write_text('disabled = ["console"]\n')
+    settings = tmp_path / "some.toml"
+    settings.write_text('disabled = ["console"]\n')
     program = "import sys; from hookwork.cli import main; sys.exit(main())"
-    ran = subprocess.run(
-        [sys.executable, "-c", program, "run", "x", "hi"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", program, "--config", str(settings), "run", "x", "hi"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 64
     assert "extension 'console' (hookwork-console) would, but it is switched off" in ran.stderr
     assert "pip install" not in ran.stderr
