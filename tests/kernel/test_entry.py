@@ -22,7 +22,7 @@ from hookwork import (
     Standing,
     text_content,
 )
-from hookwork.entry import choose_agent, entry_path
+from hookwork.entry import choose_agent
 from hookwork.errors import ConfigurationError, InvalidResumeResponse
 
 
@@ -112,8 +112,8 @@ def test_run_35_routing_root_skips_the_helpers() -> None:
 def test_act_4_entry_paths_name_the_ancestors_at_run_one() -> None:
     leaf = chat("b")
     tree = AgentTree(chat("root", chat("a", leaf)))
-    assert entry_path(tree, leaf) == "root@1/a@1/b@1"
-    assert entry_path(tree, tree.root) == "root@1"
+    assert tree.entry_path(leaf) == "root@1/a@1/b@1"
+    assert tree.entry_path(tree.root) == "root@1"
 
 
 @pytest.mark.parametrize(("routing", "second"), [("sticky", "root@1/helper@1"), ("root", "root@1")])

@@ -214,6 +214,7 @@ class AgentTree:
         self.root = root
         self._by_name: dict[str, Agent] = {}
         self._parents: dict[int, Agent | None] = {}
+        self._paths: dict[int, str] = {}
         self._add(root, None)
 
     def _add(self, agent: Agent, parent: Agent | None) -> None:
@@ -243,6 +244,14 @@ class AgentTree:
     def parent(self, agent: Agent) -> Agent | None:
         """The parent, None for the root and for strangers."""
         return self._parents.get(id(agent))
+
+    def entry_path(self, agent: Agent) -> str:
+        """``root@1/…/agent@1``, where a run that enters at the agent begins (activations §4)."""
+        path = self._paths.get(id(agent))
+        if path is None:
+            names = [agent.name, *(ancestor.name for ancestor in self.ancestors(agent))]
+            path = self._paths[id(agent)] = "/".join(f"{name}@1" for name in reversed(names))
+        return path
 
     def ancestors(self, agent: Agent) -> Iterator[Agent]:
         """Parents, nearest first, up to the root."""

@@ -103,7 +103,7 @@ def decide(
         chosen = waiting.invocation_id
     if chosen is None:
         agent = choose_agent(session.live_events, tree, routing)
-        entry = Entry(f"e-{new_uuid()}", False, agent, entry_path(tree, agent), messages)
+        entry = Entry(f"e-{new_uuid()}", False, agent, tree.entry_path(agent), messages)
     else:
         entry = _known(session, tree, chosen, messages, rerun, routing)
     entry.waiting = waiting
@@ -140,9 +140,9 @@ def _known(
     start = index.invocations.get(invocation_id)
     if start is None:  # a new invocation whose id was given (durable engines)
         agent = choose_agent(session.live_events, tree, routing)
-        return Entry(invocation_id, False, agent, entry_path(tree, agent), messages)
+        return Entry(invocation_id, False, agent, tree.entry_path(agent), messages)
     agent = choose_agent(_before(session, start), tree, routing)
-    path = entry_path(tree, agent)
+    path = tree.entry_path(agent)
     if index.record(invocation_id, path) is None and (
         places := [place for (invocation, place) in index.records if invocation == invocation_id]
     ):
@@ -166,12 +166,6 @@ def _before(session: Session, position: int) -> Sequence[Event]:
         return live[:position]
     kept = {id(event) for event in live}
     return [event for event in session.events[:position] if id(event) in kept]
-
-
-def entry_path(tree: AgentTree, agent: Agent) -> str:
-    """``root@1/…/agent@1`` (activations §4)."""
-    names = [agent.name, *(ancestor.name for ancestor in tree.ancestors(agent))]
-    return "/".join(f"{name}@1" for name in reversed(names))
 
 
 def choose_agent(events: Sequence[Event], tree: AgentTree, routing: str) -> Agent:

@@ -221,6 +221,8 @@ def read_message(message: Any) -> Content | None:
     """A message in any accepted form (core RUN-3). Raises ValidationError: it is of no such form, or says nothing."""
     if message is None:
         return None
+    if type(message) is str and message.strip():  # what nearly every message is
+        return user_content(message)
     if not isinstance(message, str | Content):
         parts = list(message) if isinstance(message, Iterable) else [message]
         strange = next((part for part in parts if not isinstance(part, Part)), None)

@@ -332,6 +332,11 @@ class InMemorySessionService(SessionService):
 
 
 def _check_ids(**ids: Any) -> None:
+    for value in ids.values():
+        if type(value) is not str or not value.strip():
+            break
+    else:
+        return
     wrong = [name for name, value in ids.items() if not isinstance(value, str) or not value.strip()]
     if wrong:
         raise ValidationError(f"{', '.join(wrong)} must be non-empty text", path=wrong[0])
