@@ -95,7 +95,7 @@ def test_ctx_readonly_gives_nothing_but_readonly_capabilities() -> None:
         ctx.state["k"] = 2
 
 
-async def test_ctx_2_a_save_records_its_version_and_a_failed_one_nothing() -> None:
+async def test_ctx_2_ca_19_a_save_records_its_version_and_a_failed_one_nothing() -> None:
     class Failing(InMemoryArtifactService):
         async def save_artifact(self, **arguments: Any) -> int:
             if arguments["filename"] == "bad.txt":
