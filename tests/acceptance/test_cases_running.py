@@ -324,6 +324,17 @@ IMPORTS = """
     from hookwork_inmemory import InMemorySessionService
     spent = time.process_time() - began
 """
+LIBRARIES = """
+    import importlib, sys, time
+    began = time.process_time()
+    for name in {names!r}:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            pass
+    spent = time.process_time() - began
+"""
+PRINTED = "    import json; print(json.dumps(spent))\n"
 
 
 def python(code: str, **environ: str) -> Any:
@@ -344,10 +355,12 @@ def test_case_pkg_1_import_is_light() -> None:
     assert [name for name in FORBIDDEN if name in seen] == []
 
 
-def test_case_pkg_1_import_is_quick() -> None:
-    """Processor time, median of 5: other work on the machine does not count."""
-    spent = [python(IMPORTS + "    import json; print(json.dumps(spent))\n") for _ in range(5)]
-    assert statistics.median(spent) < 0.150
+def test_case_pkg_1_own_share_of_the_import_is_small() -> None:
+    """Processor time beside that of the libraries we lean on, in one run: how fast the machine is does not count."""
+    loaded = python(IMPORTS + "    import json; print(json.dumps(list(sys.modules)))\n")
+    libraries = LIBRARIES.format(names=[name for name in loaded if not name.startswith(("hookwork", "__main__"))])
+    ratios = [python(IMPORTS + PRINTED) / python(libraries + PRINTED) for _ in range(5)]
+    assert statistics.median(ratios) < 2.5
 
 
 def test_case_pkg_1_ten_more_plugins_add_no_import(tmp_path: Path) -> None:
