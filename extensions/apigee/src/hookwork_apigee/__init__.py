@@ -1,0 +1,1 @@
+"""Models behind an Apigee proxy for Hookwork."""

@@ -1,0 +1,1 @@
+"""Provider hooks of hookwork-apigee."""

@@ -1,0 +1,1 @@
+"""Gemini API and Vertex AI models for Hookwork, live connections included."""

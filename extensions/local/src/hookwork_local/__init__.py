@@ -1,0 +1,1 @@
+"""Models from GGUF weight files, in process, for Hookwork."""

@@ -1,0 +1,1 @@
+"""A packaged tool-calling model, in process, for Hookwork."""

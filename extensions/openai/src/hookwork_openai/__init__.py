@@ -1,0 +1,1 @@
+"""OpenAI Responses, Chat Completions of any compatible server, and Realtime for Hookwork."""

@@ -1,0 +1,1 @@
+"""Sessions on Google Cloud Spanner for Hookwork."""

@@ -1,0 +1,1 @@
+"""Agent Engine sessions, Memory Bank and RAG memory for Hookwork."""
