@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hookwork.ephemeral import EphemeralScope
     from hookwork.errors import HookworkError
     from hookwork.invocation import RunConfig, Usage
+    from hookwork.loader import AgentLoader
     from hookwork.model import Model, ModelCapabilities, ModelRequest
     from hookwork.node import Node, NodeConfig, NodeOutcome, Pause, Standing, build_node
     from hookwork.plugins.discovery import use_extensions
@@ -51,6 +52,7 @@ _HOMES = {
     "ephemeral": ("EphemeralScope",),
     "errors": ("HookworkError",),
     "invocation": ("RunConfig", "Usage"),
+    "loader": ("AgentLoader",),
     "model": ("Model", "ModelCapabilities", "ModelRequest"),
     "node": ("Node", "NodeConfig", "NodeOutcome", "Pause", "Standing", "build_node"),
     "plugins.discovery": ("use_extensions",),
@@ -82,6 +84,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Agent",
+    "AgentLoader",
     "AgentTree",
     "App",
     "ArtifactService",
