@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hookwork.effects import WriteResult, perform
@@ -75,23 +76,10 @@ class Artifacts:
         return int(version)
 
     async def _saved_as_effect(self, op: str, described: dict[str, Any], save: Any, content: dict[str, Any]) -> int:
-        ctx = self._ctx
-        key = ctx._write_key(op)
-
-        async def default() -> WriteResult:
-            return WriteResult(payload=await save(**self._scope(), **content, save_id=key))
-
-        result, plugin = await perform(
-            ctx._inv.hooks.perform_write,
-            "perform_write",
-            lambda then: ctx._effect("write", key, {"op": op, "payload": described}, then),
-            default,
+        key = self._ctx._write_key(op)
+        return await _saved_as_effect(
+            self._ctx, key, {"op": op, "payload": described}, lambda: save(**self._scope(), **content, save_id=key)
         )
-        if type(result.payload) is not int:
-            raise PluginError(
-                f"plugin {plugin!r}: 'perform_write' gave {result.payload!r} as the version of an artifact"
-            )
-        return result.payload
 
     async def open(
         self, filename: str, version: int | None = None
@@ -124,8 +112,8 @@ class Artifacts:
         return await self._service().get_artifact_version(**self._scope(), filename=filename, version=version)  # type: ignore[no-any-return]
 
 
-async def save_blobs(inv: Invocation, content: Content) -> tuple[Content, dict[str, int]]:
-    """Inline data of the message as artifacts, on a copy of the message (RUN-15)."""
+async def save_blobs(inv: Invocation, content: Content, number: int = 0) -> tuple[Content, dict[str, int]]:
+    """Inline data of message ``number`` of a run as artifacts, on a copy of the message (RUN-15)."""
     assert inv.artifacts is not None
     parts: list[Part] = []
     versions: dict[str, int] = {}
@@ -134,8 +122,46 @@ async def save_blobs(inv: Invocation, content: Content) -> tuple[Content, dict[s
             parts.append(part)
             continue
         name = f"artifact_{inv.invocation_id}_{i}"
-        versions[name] = await inv.artifacts.save_artifact(
-            app_name=inv.app_name, user_id=inv.user_id, session_id=inv.session_id, filename=name, artifact=part
-        )
+        versions[name] = await _save_blob(inv, name, part, f"{inv.invocation_id}/save_artifact/{number}/{i}")
         parts.append(Part(text=f"Uploaded file: {name}. It is saved as an artifact."))
     return content.replace(parts=parts), versions
+
+
+async def _save_blob(inv: Invocation, name: str, part: Part, key: str) -> int:
+    """Save a part of the message, through the write effect when a plugin carries effects out (services GEN-8)."""
+    assert inv.artifacts is not None
+    save = partial(
+        inv.artifacts.save_artifact,
+        app_name=inv.app_name,
+        user_id=inv.user_id,
+        session_id=inv.session_id,
+        filename=name,
+        artifact=part,
+    )
+    if not inv.hooks.perform_write:
+        return int(await save())
+    from hookwork.context import InvocationContext
+    from hookwork.records.codec import dump
+
+    described = {"filename": name, "artifact": dump(part), "customMetadata": {}}
+    ctx = InvocationContext(inv, None, "", "", "", place="run")
+    return await _saved_as_effect(ctx, key, {"op": "save_artifact", "payload": described}, partial(save, save_id=key))
+
+
+async def _saved_as_effect(
+    ctx: CallbackContext, key: str, data: dict[str, Any], save: Callable[[], Awaitable[int]]
+) -> int:
+    """The version that the write effect gave."""
+
+    async def default() -> WriteResult:
+        return WriteResult(payload=await save())
+
+    result, plugin = await perform(
+        ctx._inv.hooks.perform_write,
+        "perform_write",
+        lambda then: ctx._effect("write", key, data, then),
+        default,
+    )
+    if type(result.payload) is not int:
+        raise PluginError(f"plugin {plugin!r}: 'perform_write' gave {result.payload!r} as the version of an artifact")
+    return result.payload

@@ -287,18 +287,19 @@ class RunCore(RunControl):
                 self.outcome = self._outcome("paused", open_calls=calls, open_delegations=delegations)
             else:
                 activation = Activation(inv, self.entry.agent, self.entry.path)
-                try:
-                    async for event in activation:
-                        if self.stop_sent:  # a body that swallowed the cancellation says nothing more (HND-4)
-                            raise asyncio.CancelledError
-                        if event.partial:
-                            if inv.hooks.on_event:
-                                event = await self._filter(inv, ctx, event)
-                            yield event
-                        else:
-                            yield await self._store(inv, ctx, event)
-                finally:
-                    await activation.aclose()
+                while (events := activation.next_entry()) is not None:
+                    try:
+                        async for event in events:
+                            if self.stop_sent:  # a body that swallowed the cancellation says nothing more (HND-4)
+                                raise asyncio.CancelledError
+                            if event.partial:
+                                if inv.hooks.on_event:
+                                    event = await self._filter(inv, ctx, event)
+                                yield event
+                            else:
+                                yield await self._store(inv, ctx, event)
+                    finally:
+                        await events.aclose()
                 self._conclude(inv, activation)
             stage.outcome = StageOutcome(self.outcome, source=answer[1] if answer is not None else "default")
         except BaseException as error:
@@ -324,7 +325,7 @@ class RunCore(RunControl):
         for number, (scope, content) in enumerate(messages):
             artifacts: dict[str, int] = {}
             if content is not None and self.config.save_input_blobs_as_artifacts and inv.artifacts is not None:
-                content, artifacts = await save_blobs(inv, content)
+                content, artifacts = await save_blobs(inv, content, number)
             actions = NO_ACTIONS
             if artifacts or (self.state_delta and number == 0):
                 actions = EventActions(

@@ -124,6 +124,7 @@ class ArtifactServiceSuite(ABC):
         assert await service.load_artifact(**self.at("t.txt")) == Part(text="hello")
 
     async def test_ca_03_lists_are_sorted_and_complete(self, service: ArtifactService) -> None:
+        """ART-7, ART-8: names by code point, versions ascending."""
         for name in ("b.bin", "a.bin", "user:c.bin", "Z.bin", "a.bin"):
             await self.save(service, name, b"1")
         assert await service.list_artifacts(**self.at()) == ["Z.bin", "a.bin", "b.bin", "user:c.bin"]
@@ -143,12 +144,14 @@ class ArtifactServiceSuite(ABC):
         assert await self.save(service, "a.bin", b"5") == [first + 3]
 
     async def test_ca_05_deleting_all(self, service: ArtifactService) -> None:
+        """ART-7, ART-8, ART-9: the name disappears, and asking for its versions is an error."""
         await self.save(service, "a.bin", b"1", b"2")
         await service.delete_artifact(**self.at("a.bin"))
         await self.assert_absent(service, "a.bin")
         assert await self.save(service, "a.bin", b"3") == [service.first_version]
 
     async def test_ca_06_user_files_are_seen_from_every_session(self, service: ArtifactService) -> None:
+        """ART-6: the name keeps its prefix everywhere."""
         first = service.first_version
         name = "user:notes.txt"
         assert await self.save(service, name, b"1", session="s-1") == [first]
@@ -166,6 +169,7 @@ class ArtifactServiceSuite(ABC):
         assert await self.load(service, "notes.txt") == b"session"
 
     async def test_ca_07_an_empty_store(self, service: ArtifactService) -> None:
+        """ART-7, ART-9: an empty list, and nothing to delete is no error."""
         await self.assert_absent(service, "a.bin")
         assert await service.list_artifacts(**self.at()) == []
         await service.delete_artifact(**self.at("a.bin"))
@@ -219,6 +223,7 @@ class ArtifactServiceSuite(ABC):
         assert not [name for name in whole if name not in missing and name in text]
 
     async def test_ca_10_what_is_no_file(self, service: ArtifactService) -> None:
+        """ART-2: text or bytes, nothing else."""
         call = Part(function_call=FunctionCall(id="c", name="f"))
         for part in (Part(), call, Part(file_data=FileData(file_uri="gs://b/o"))):
             with pytest.raises(ValidationError):
@@ -248,6 +253,7 @@ class ArtifactServiceSuite(ABC):
                 await call()
 
     async def test_ca_11_versions_are_numbers_not_text(self, service: ArtifactService) -> None:
+        """ART-8: ascending as numbers."""
         first = service.first_version
         versions = await self.save(service, "a.bin", *(b"%d" % n for n in range(12)))
         assert versions == list(range(first, first + 12))
@@ -255,6 +261,7 @@ class ArtifactServiceSuite(ABC):
         assert await self.load(service, "a.bin") == b"11"
 
     async def test_ca_12_contents_come_back_exact(self, service: ArtifactService) -> None:
+        """ART-2, ART-11: an empty text is a file as well."""
         for number, data in enumerate((b"", bytes(range(256)), b"\x00" * (8 << 20))):
             part = blob(data, "image/png", "Bild ä.png")
             await self.save(service, f"{number}.png", part)
@@ -270,6 +277,7 @@ class ArtifactServiceSuite(ABC):
         assert found.inline_data.mime_type
 
     async def test_ca_13_ten_concurrent_saves(self, service: ArtifactService) -> None:
+        """ART-12: each has its number, without a gap."""
         contents = [b"%d" % n for n in range(10)]
         versions = await asyncio.gather(
             *(service.save_artifact(**self.at("a.bin"), artifact=blob(data)) for data in contents)
@@ -280,6 +288,7 @@ class ArtifactServiceSuite(ABC):
             assert await self.load(service, "a.bin", version=version) == data
 
     async def test_ca_14_no_aliasing(self, service: ArtifactService) -> None:
+        """ART-11, ART-14: neither the caller's part nor a loaded one is the stored one."""
         data: Any = bytearray(b"original")
         metadata: dict[str, Any] = {"source": "one"}
         await service.save_artifact(**self.at("a.bin"), artifact=blob(data), custom_metadata=metadata)
@@ -298,6 +307,7 @@ class ArtifactServiceSuite(ABC):
         assert (await service.get_artifact_version(**self.at("a.bin"))).custom_metadata == {"source": "one"}
 
     async def test_ca_15_negative_versions_are_refused(self, service: ArtifactService) -> None:
+        """ART-5, ART-14."""
         await self.save(service, "a.bin", b"1")
         for ask in (service.load_artifact, service.get_artifact_version, service.delete_artifact):
             with pytest.raises(ValidationError):
@@ -362,6 +372,7 @@ class ArtifactServiceSuite(ABC):
         assert await self.load(service, "empty.bin") == b"", "an empty file is no tombstone"
 
     async def test_ca_20_save_ids_make_a_save_repeatable(self, service: ArtifactService) -> None:
+        """ART-15: a repeat writes nothing, other content is a conflict."""
         first = service.first_version
         key = self.at("a.bin")
         assert await service.save_artifact(**key, artifact=blob(b"1"), save_id="e-1") == first

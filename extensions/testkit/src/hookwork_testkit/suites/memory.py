@@ -72,6 +72,7 @@ class MemoryServiceSuite(ABC):
             assert await self.found(service, query) == ["The Quick brown FOX"], query
 
     async def test_cm_03_no_leak_across_users_and_apps(self, service: MemoryService) -> None:
+        """MEM-2: the scope is app and user."""
         await service.add_session_to_memory(self.session("mine secret"))
         await service.add_session_to_memory(self.session("yours secret", user="u2"))
         await service.add_session_to_memory(self.session("elsewhere secret", app=self.other_app_name))
@@ -81,6 +82,7 @@ class MemoryServiceSuite(ABC):
         assert await self.found(service, "secret", user_id="u3") == []
 
     async def test_cm_04_a_session_taken_in_again_replaces_itself(self, service: MemoryService) -> None:
+        """MEM-1: as often as wanted, without duplicates."""
         first, second, third = (say(f"word {name}", at=n) for n, name in enumerate(("one", "two", "three")))
         await service.add_session_to_memory(self.session(first, second))
         await service.add_session_to_memory(self.session(first, second))
@@ -167,6 +169,7 @@ class MemoryServiceSuite(ABC):
         assert await self.found(service, "steam") == []
 
     async def test_cm_08_an_entry_keeps_author_time_and_content(self, service: MemoryService) -> None:
+        """MEM-3: and the session it is of; times are aware."""
         event = say("hello memory", at=1.5, author="agent", custom_metadata={"source": "test"})
         await service.add_session_to_memory(self.session(event))
         (entry,) = await self.search(service, "memory")
@@ -179,6 +182,7 @@ class MemoryServiceSuite(ABC):
         assert entry.custom_metadata in (None, {"source": "test"})
 
     async def test_cm_09_nothing_handed_out_can_change_the_store(self, service: MemoryService) -> None:
+        """MEM-4: entries and events taken in are the memory's own."""
         session = self.session("hello memory")
         await service.add_session_to_memory(session)
         session.log.append(say("later memory"))
@@ -197,6 +201,7 @@ class MemoryServiceSuite(ABC):
         assert await self.found(service, "memory") == ["hello memory"]
 
     async def test_cm_10_a_search_sees_a_session_whole(self, service: MemoryService) -> None:
+        """MEM-10: the old contribution or the new one, never a mix."""
         old = self.session(*(f"word old {n}" for n in range(5)))
         new = self.session(*(f"word new {n}" for n in range(3)))
         sizes: Sequence[tuple[str, int]] = (("old", 5), ("new", 3))

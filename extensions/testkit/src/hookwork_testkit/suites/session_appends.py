@@ -28,6 +28,7 @@ class SessionAppends(SessionSuiteBase):
     """See the module."""
 
     async def test_cs_15_append_to_a_missing_session(self, service: SessionService) -> None:
+        """SES-16, SES-17: the handle is as it was."""
         session = await self.create(service)
         await service.append_event(session, say("one"))
         await self.delete(service, session)
@@ -37,6 +38,7 @@ class SessionAppends(SessionSuiteBase):
         before.assert_unchanged(session, "append to a missing session")
 
     async def test_cs_16_append_stores_in_order_with_its_time(self, service: SessionService) -> None:
+        """SES-15, LOG-4: event, update time and revision are those of the store."""
         with use_clock(lambda: datetime(2025, 1, 1, tzinfo=UTC)):
             session = await self.create(service)
         first = await service.append_event(session, say("one", at=1))
@@ -69,6 +71,7 @@ class SessionAppends(SessionSuiteBase):
         assert (await self.reopen(service, session)).events[-1].timestamp == BASE_TIME + 90000
 
     async def test_cs_17_partial_events_pass_through(self, service: SessionService) -> None:
+        """SES-12: even for a session that is gone."""
         session = await self.create(service)
         before = Snapshot(session)
         partial = say("par", delta={"k": 1}, partial=True)
@@ -118,6 +121,7 @@ class SessionAppends(SessionSuiteBase):
                 assert type(found.output) is type(event.output)
 
     async def test_cs_21_compaction_times_are_exact(self, service: SessionService) -> None:
+        """services ACT-2: to the microsecond, as they are compared with those of events."""
         session = await self.create(service)
         compaction = EventCompaction(
             start_timestamp=BASE_TIME + 0.000001,
@@ -138,6 +142,7 @@ class SessionAppends(SessionSuiteBase):
         assert list(content.parts) == parts
 
     async def test_cs_23_who_shares_which_state(self, service: SessionService) -> None:
+        """SES-14, STA-1, STA-2: by prefix, which do not compose."""
         session = await self.create(service)
         await service.append_event(session, say("x", delta={"app:a": 1, "user:u": 2, "k": 3, "app:temp:x": 4}))
         assert dict(session.state) == {"k": 3, "app:a": 1, "app:temp:x": 4, "user:u": 2}
@@ -150,6 +155,7 @@ class SessionAppends(SessionSuiteBase):
             assert dict(other.state) == {}
 
     async def test_cs_24_temp_keys_live_on_the_handle_only(self, service: SessionService) -> None:
+        """SES-13: the caller's event still has them, the stored one not."""
         session = await self.create(service)
         event = say("x", delta={"temp:t": 1, "k": 2})
         stored = await service.append_event(session, event)
@@ -161,6 +167,7 @@ class SessionAppends(SessionSuiteBase):
         assert dict(again.events[-1].actions.state_delta) == {"k": 2}
 
     async def test_cs_25_values_of_state(self, service: SessionService) -> None:
+        """SES-14, STA-7: None is a value and deletes nothing; a map replaces a map."""
         session = await self.create(service, state={"d": {"a": 1, "b": 2}})
         delta = {"none": None, "d": {"a": 3}, "int": 7, "float": 7.5, "ключ-🗝": "значение-🎈", "nested": {"n": [None]}}
         await service.append_event(session, say("x", delta=delta))

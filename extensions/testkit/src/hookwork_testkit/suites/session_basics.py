@@ -37,6 +37,7 @@ class SessionBasics(SessionSuiteBase):
         assert session.last_update_time.utcoffset() == timedelta(0)
 
     async def test_cs_02_missing_ids_are_made_up(self, service: SessionService) -> None:
+        """SES-1: from the uuid provider where the client makes them."""
         first = await service.create_session(app_name=self.app_name, user_id="u1")
         second = await service.create_session(app_name=self.app_name, user_id="u1")
         assert first.id
@@ -61,6 +62,7 @@ class SessionBasics(SessionSuiteBase):
         assert sum(isinstance(result, SessionAlreadyExistsError) for result in results) == 19
 
     async def test_cs_05_app_and_user_are_needed_and_a_blank_id_is_missing(self, service: SessionService) -> None:
+        """SES-1, EVT-1: blanks around an id do not count."""
         for app_name, user_id in (("", "u1"), (self.app_name, "")):
             with pytest.raises(ValidationError):
                 await service.create_session(app_name=app_name, user_id=user_id)
@@ -82,6 +84,7 @@ class SessionBasics(SessionSuiteBase):
         assert await service.list_sessions(app_name=self.app_name) == []
 
     async def test_cs_06_initial_state_is_split_by_scope(self, service: SessionService) -> None:
+        """SES-3: shared keys overwrite, temp keys stay on the returned handle."""
         before = await self.create(service, name="s-0", state={"app:old": 0, "user:old": 0})
         first = await self.create(service, state={"k": 1, "app:a": 2, "user:u": 3, "temp:t": 4, "app:old": 9})
         expected = {"k": 1, "app:old": 9, "app:a": 2, "user:old": 0, "user:u": 3}
@@ -91,6 +94,7 @@ class SessionBasics(SessionSuiteBase):
         assert dict((await self.reopen(service, before)).state) == other
 
     async def test_cs_07_the_callers_mapping_is_not_kept(self, service: SessionService) -> None:
+        """SES-4: neither kept nor changed."""
         state: dict[str, Any] = {"k": {"list": [1]}}
         session = await self.create(service, state=state)
         state["k"]["list"].append(2)
@@ -100,6 +104,7 @@ class SessionBasics(SessionSuiteBase):
         assert state == {"k": {"list": [1, 2]}, "new": 1}
 
     async def test_cs_08_get_finds_own_sessions_only(self, service: SessionService) -> None:
+        """SES-7: absent is an error and never None; nothing of another user's leaks."""
         session = await self.create(service, state={"secret": 1})
         await service.append_event(session, say("secret", at=1))
         assert texts(await self.reopen(service, session)) == ["secret"]
@@ -129,6 +134,7 @@ class SessionBasics(SessionSuiteBase):
         assert texts(await self.reopen(service, session, num_recent_events=2, after=start)) == ["3", "4"]
 
     async def test_cs_10_filters_at_their_edges(self, service: SessionService) -> None:
+        """SES-5, SES-6: 0 gives none, a negative count is refused, a time is exact to the microsecond."""
         session = await self._five(service)
         none = await self.reopen(service, session, num_recent_events=0)
         assert texts(none) == []
@@ -143,6 +149,7 @@ class SessionBasics(SessionSuiteBase):
         assert texts(await self.reopen(service, session, after=BASE_TIME + 4.123457)) == []
 
     async def test_cs_11_append_order_whatever_the_times(self, service: SessionService) -> None:
+        """SES-5, SES-6: filtered by time first, then the newest are kept."""
         session = await self.create(service)
         for text, at in (("a", 5), ("b", 3), ("c", 3), ("d", 9), ("e", 1), ("f", 9)):
             await service.append_event(session, say(text, at=at))
@@ -157,6 +164,7 @@ class SessionBasics(SessionSuiteBase):
         assert texts(await self.reopen(service, session)) == ["a", "b", "c", "d", "e", "f", "g"]
 
     async def test_cs_12_lists(self, service: SessionService) -> None:
+        """SES-8, SES-9: the state of each item is its own user's."""
         ids = count()
         made = [
             await self.create(service, user=user, name=f"s-{next(ids)}", state={"k": user, "user:of": user, "app:a": 1})

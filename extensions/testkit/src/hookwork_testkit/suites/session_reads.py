@@ -57,6 +57,7 @@ class SessionReads(SessionSuiteBase):
             await service.append_event(session, say("x", delta={"k\x00": 1, "k\ufffd": 2}))
 
     async def test_cs_44_refresh(self, service: SessionService) -> None:
+        """LOG-5: only what is behind the handle's last event comes, with the state."""
         first = await self.create(service, state={"k": 0})
         assert await service.refresh(first) == 0
         await service.append_event(first, say("own", delta={"k": 1, "temp:t": 1}))
@@ -91,6 +92,7 @@ class SessionReads(SessionSuiteBase):
         assert texts(first) == ["new"], "a handle of a deleted session must never mix both"
 
     async def test_cs_44_two_services_on_one_store(self, service: SessionService) -> None:
+        """LOG-4, LOG-5: the revision means the same in both."""
         other = await self.make_service_again(service)
         if other is None:
             pytest.skip("the store lives in one service")

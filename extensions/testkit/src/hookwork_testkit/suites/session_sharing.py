@@ -93,6 +93,7 @@ class SessionSharing(SessionSuiteBase):
         await service.close()
 
     async def test_cs_30_twenty_appends_on_one_handle(self, service: SessionService) -> None:
+        """SES-22: one after the other, in the order in which they came."""
         session = await self.create(service)
         await asyncio.gather(*(service.append_event(session, say(str(n), delta={"last": n})) for n in range(20)))
         again = await self.reopen(service, session)
@@ -177,6 +178,7 @@ class SessionSharing(SessionSuiteBase):
         assert list(snapshot) in (["k"], ["k", "new", "temp:t"]), "iterating while others append is safe"
 
     async def test_cs_35_nothing_handed_out_can_change_the_store(self, service: SessionService) -> None:
+        """SES-21: frozen to the leaves."""
         args: dict[str, Any] = {"list": [1], "map": {"a": 1}}
         delta: dict[str, Any] = {"k": {"inner": [1]}}
         initial: dict[str, Any] = {"i": {"inner": [1]}}
@@ -226,6 +228,7 @@ class SessionSharing(SessionSuiteBase):
                 state["new"] = 1
 
     async def test_cs_36_a_foreign_handle_is_refused_before_any_effect(self, service: SessionService) -> None:
+        """SES-11: None and other services' handles too."""
         other = await self.make_service()
         session = await self.create(service)
         foreign = await self.create(other)
