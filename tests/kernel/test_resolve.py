@@ -82,6 +82,18 @@ def test_reg_1_provider_slash_name_asks_that_provider_alone() -> None:
             resolve_model("two/x/y")
 
 
+def test_reg_1_a_provider_is_told_that_it_was_addressed() -> None:
+    class Vendor:
+        @hookimpl
+        def create_model(self, name: str, addressed: bool) -> Any:
+            return NamedModel(name) if addressed or name.startswith("v-") else None
+
+    with use_extensions([("vendor", Vendor())]):
+        assert (made("vendor/any").name, made("v-1").name) == ("any", "v-1")
+        with pytest.raises(UnknownModelError):
+            resolve_model("any")
+
+
 def test_reg_1_a_slash_after_anything_else_belongs_to_the_name() -> None:
     with use_extensions([Provider("one", "models/"), ("toolish", object())]):
         assert resolve_model("models/gem").name == "models/gem"

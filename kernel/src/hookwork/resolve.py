@@ -108,7 +108,7 @@ def resolve_model(model: str | Model, settings: Settings | None = None) -> Model
     registry = _registry(settings)
     provider, slash, rest = model.partition("/")
     if slash and rest and provider in registry.provider_names("create_model"):
-        found = registry.first("create_model", only=provider, name=rest, settings=settings)
+        found = registry.first("create_model", only=provider, name=rest, settings=settings, addressed=True)
         if found is None:
             raise UnknownModelError(f"model {model!r}: provider {provider!r} knows no model {rest!r}")
     else:

@@ -242,12 +242,16 @@ class ExtensionRegistry:
         return self._loaded
 
 
+#: What a hook is told where its caller says nothing of it.
+_NOT_SAID = {"addressed": False}
+
+
 def _ask(call: Callable[..., Any], extension: Extension, hook: str, arguments: dict[str, Any]) -> Any:
     settings = arguments.get("settings")
-    given = arguments
+    given = _NOT_SAID | arguments
     if settings is None or isinstance(settings, Settings):
         whole = settings if settings is not None else NO_SETTINGS
-        given = {**arguments, "settings": whole.table(extension.name)}
+        given["settings"] = whole.table(extension.name)
     else:
         whole = NO_SETTINGS
     try:
