@@ -247,7 +247,26 @@ class ConfirmationRejected(ToolError):
 
 
 class GraphError(ConfigurationError):
-    """A graph or a node of it is not valid."""
+    """A graph or a node of it is not valid.
+
+    ``code`` names the rule that is broken (workflow GV), ``nodes`` and ``edges`` who breaks it. Of a whole graph
+    ``errors`` has every fault, in the order of the rules; ``code`` is then that of the first.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "",
+        nodes: Sequence[str] = (),
+        edges: Sequence[tuple[str, str]] = (),
+        errors: Sequence[GraphError] = (),
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.nodes = tuple(nodes)
+        self.edges = tuple(edges)
+        self.errors = tuple(errors)
 
 
 class NodeFailed(HookworkError, RuntimeError):

@@ -1,4 +1,4 @@
-"""Agents made of agents: in sequence, in parallel, in a loop. Names are resolved lazily to keep start-up light."""
+"""Agents made of agents, and graphs of nodes. Names are resolved lazily to keep start-up light."""
 
 from __future__ import annotations
 
@@ -6,35 +6,127 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hookwork.node import Node, NodeConfig, NodeOutcome, Pause, build_node
+    from hookwork.records.event import RequestInput
+    from hookwork_workflow.edges import DEFAULT, START, Edge, EdgeBuilder, Edges, chain, fan_in, fan_out, routes
+    from hookwork_workflow.errors import (
+        GraphChanged,
+        GraphError,
+        InputValidationError,
+        InvalidRunId,
+        InvalidRunNodeContext,
+        MultipleOutputs,
+        MultipleRoutes,
+        MultipleTerminalOutputs,
+        NodeFailed,
+        NodeRunError,
+        NodeTimeout,
+        OutputAlreadyDelegated,
+        OutputValidationError,
+        ReplayDivergence,
+        RunawayGraph,
+    )
+    from hookwork_workflow.graph import Graph, compile_graph
     from hookwork_workflow.loop import LoopAgent
+    from hookwork_workflow.nodes.base import GraphNode
+    from hookwork_workflow.nodes.join import Join
     from hookwork_workflow.parallel import ParallelAgent
+    from hookwork_workflow.retry import Retry
     from hookwork_workflow.sequential import SequentialAgent
 
+_HOMES = {
+    "hookwork.node": (
+        "Node",
+        "NodeConfig",
+        "NodeOutcome",
+        "Pause",
+        "build_node",
+    ),
+    "hookwork.records.event": ("RequestInput",),
+    "hookwork_workflow.edges": (
+        "DEFAULT",
+        "Edge",
+        "EdgeBuilder",
+        "Edges",
+        "START",
+        "chain",
+        "fan_in",
+        "fan_out",
+        "routes",
+    ),
+    "hookwork_workflow.errors": (
+        "GraphChanged",
+        "GraphError",
+        "InputValidationError",
+        "InvalidRunId",
+        "InvalidRunNodeContext",
+        "MultipleOutputs",
+        "MultipleRoutes",
+        "MultipleTerminalOutputs",
+        "NodeFailed",
+        "NodeRunError",
+        "NodeTimeout",
+        "OutputAlreadyDelegated",
+        "OutputValidationError",
+        "ReplayDivergence",
+        "RunawayGraph",
+    ),
+    "hookwork_workflow.graph": (
+        "Graph",
+        "compile_graph",
+    ),
+    "hookwork_workflow.loop": ("LoopAgent",),
+    "hookwork_workflow.nodes.base": ("GraphNode",),
+    "hookwork_workflow.nodes.join": ("Join",),
+    "hookwork_workflow.parallel": ("ParallelAgent",),
+    "hookwork_workflow.retry": ("Retry",),
+    "hookwork_workflow.sequential": ("SequentialAgent",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
 __all__ = [
+    "DEFAULT",
+    "START",
+    "Edge",
+    "EdgeBuilder",
+    "Edges",
+    "Graph",
+    "GraphChanged",
+    "GraphError",
+    "GraphNode",
+    "InputValidationError",
+    "InvalidRunId",
+    "InvalidRunNodeContext",
+    "Join",
     "LoopAgent",
+    "MultipleOutputs",
+    "MultipleRoutes",
+    "MultipleTerminalOutputs",
     "Node",
     "NodeConfig",
+    "NodeFailed",
     "NodeOutcome",
+    "NodeRunError",
+    "NodeTimeout",
+    "OutputAlreadyDelegated",
+    "OutputValidationError",
     "ParallelAgent",
     "Pause",
+    "ReplayDivergence",
+    "RequestInput",
+    "Retry",
+    "RunawayGraph",
     "SequentialAgent",
     "build_node",
+    "chain",
+    "compile_graph",
+    "fan_in",
+    "fan_out",
+    "routes",
 ]
-
-_HOMES = {
-    "LoopAgent": "hookwork_workflow.loop",
-    "Node": "hookwork.node",
-    "NodeConfig": "hookwork.node",
-    "NodeOutcome": "hookwork.node",
-    "ParallelAgent": "hookwork_workflow.parallel",
-    "Pause": "hookwork.node",
-    "SequentialAgent": "hookwork_workflow.sequential",
-    "build_node": "hookwork.node",
-}
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
+    home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
@@ -44,4 +136,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_HOME_OF})
