@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hookwork.ephemeral import EphemeralScope
     from hookwork.errors import HookworkError
     from hookwork.invocation import RunConfig, Usage
+    from hookwork.live import ActivityEnd, ActivityStart, LiveConnection, LiveRequest, LiveRunConfig, SessionResumption
     from hookwork.loader import AgentLoader
     from hookwork.model import Model, ModelCapabilities, ModelRequest
     from hookwork.node import Node, NodeConfig, NodeOutcome, Pause, Standing, build_node
@@ -53,6 +54,7 @@ _HOMES = {
     "errors": ("HookworkError",),
     "invocation": ("RunConfig", "Usage"),
     "loader": ("AgentLoader",),
+    "live": ("ActivityEnd", "ActivityStart", "LiveConnection", "LiveRequest", "LiveRunConfig", "SessionResumption"),
     "model": ("Model", "ModelCapabilities", "ModelRequest"),
     "node": ("Node", "NodeConfig", "NodeOutcome", "Pause", "Standing", "build_node"),
     "plugins.discovery": ("use_extensions",),
@@ -83,6 +85,8 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "ActivityEnd",
+    "ActivityStart",
     "Agent",
     "AgentLoader",
     "AgentTree",
@@ -105,6 +109,9 @@ __all__ = [
     "GenerateContentConfig",
     "HookworkError",
     "InvocationContext",
+    "LiveConnection",
+    "LiveRequest",
+    "LiveRunConfig",
     "MemoryEntry",
     "MemoryService",
     "Model",
@@ -124,6 +131,7 @@ __all__ = [
     "RunOutcome",
     "Runner",
     "Session",
+    "SessionResumption",
     "SessionService",
     "Settings",
     "Stage",

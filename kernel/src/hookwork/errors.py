@@ -146,6 +146,18 @@ class IncompleteModelStream(ModelError):
         super().__init__(message, **{"kind": "stream", "retryable": True, **attributes})
 
 
+class LiveConnectionClosed(ModelError):
+    """A live connection ended without our asking (models LIVE-10).
+
+    ``close_code`` is the WebSocket close code, 1006 when none was received. Not an error of the session by itself:
+    most are followed by a new connection.
+    """
+
+    def __init__(self, message: str, *, close_code: int = 1006, **attributes: Any) -> None:
+        super().__init__(message, **{"kind": "connection", "retryable": True, "code": str(close_code), **attributes})
+        self.close_code = close_code
+
+
 class LimitExceeded(HookworkError, RuntimeError):
     """A budget is used up; the run's outcome is ``limit``."""
 

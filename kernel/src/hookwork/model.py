@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hookwork.errors import UnsupportedOperationError
 from hookwork.records.content import Content, Part
 from hookwork.records.metadata import ModelResponse
 from hookwork.records.request import FunctionDeclaration, GenerateContentConfig, ToolDeclaration
 
 if TYPE_CHECKING:
+    from hookwork.live import LiveConnection, LiveRunConfig
     from hookwork.tool import Tool
 
 _DEFAULT_CONFIG = GenerateContentConfig()
@@ -116,6 +119,25 @@ class Model(ABC):
         responses, then exactly one whole one, equal to what the unstreamed call gives (MOD-2). The request is not
         changed (MOD-6). Closing the iterator early frees the connection (MOD-4).
         """
+
+    def connect(self, request: ModelRequest, config: LiveRunConfig) -> AbstractAsyncContextManager[LiveConnection]:
+        """A live connection (models §7): entering opens it, leaving closes it, however it is left.
+
+        A model that offers this sets ``capabilities.live``. All work, checks included, starts on entering. The
+        connection is opened with the request's system instruction, tools and generation settings and all that
+        ``config`` says, whose values win (LIVE-1, LIVE-2); what the provider lacks is a `ModelError` of kind
+        ``invalid_request``. Contents of the request are not sent here: see `LiveConnection.send_history`. A handle in
+        ``config.session_resumption`` resumes that session; a backend that needs its transparent mode for it sets that
+        by itself, any other leaves the caller's setting alone (LIVE-9).
+
+        Raises:
+            UnsupportedOperationError: the model does not support live.
+            ModelError: (on entering) the connection could not be opened; ``retryable`` says whether another attempt
+                may succeed. One attempt is made: who drives the connection decides about the next.
+        """
+        raise UnsupportedOperationError(
+            f"model {self.name!r} does not support live; use a model whose capabilities say live=True, or runner.run()"
+        )
 
     async def close(self) -> None:
         """Free what the model holds; idempotent. The runner closes models it made from names."""
