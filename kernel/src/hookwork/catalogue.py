@@ -61,13 +61,7 @@ COMMANDS = {
 
 
 #: Distributions of these tables that are not released yet: nobody is told to install them.
-UNRELEASED = frozenset(
-    f"hookwork-{name}"
-    for name in (
-        *("apigee", "config", "dbos", "deploy", "gemini", "local", "openai", "record-replay", "spanner", "temporal"),
-        *("vertexai", "web"),
-    )
-)
+UNRELEASED = frozenset(f"hookwork-{name}" for name in ("config", "dbos", "deploy", "record-replay", "temporal", "web"))
 
 
 def distributions() -> frozenset[str]:
