@@ -1,0 +1,97 @@
+"""SDK clients, one per configuration, process and event loop (models SDK-15).
+
+A client's connections belong to the loop in which they were opened, and building a client is slow. So models that are
+configured alike share one per loop; it is closed when the last of them is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+C = TypeVar("C")
+
+
+class _Shared(Generic[C]):
+    """A client and how many models use it."""
+
+    __slots__ = ("client", "users")
+
+    def __init__(self, client: C) -> None:
+        self.client = client
+        self.users = 0
+
+
+class ClientPool(Generic[C]):
+    """All clients of one SDK in this process; make it once per adapter.
+
+    ``close`` shuts a client down; it is awaited in the loop that the client belongs to.
+    """
+
+    def __init__(self, close: Callable[[C], Awaitable[None]]) -> None:
+        self._close = close
+        self._lock = threading.Lock()  # models may be used from loops of several threads
+        self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Hashable, _Shared[C]]] = WeakKeyDictionary()
+
+    def acquire(self, key: Hashable, make: Callable[[], C]) -> C:
+        """The running loop's client of a configuration, made when there is none yet; one more user counts."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            known = self._loops.setdefault(loop, {})
+            shared = known.get(key)
+            if shared is None:
+                shared = known[key] = _Shared(make())
+            shared.users += 1
+            return shared.client
+
+    async def release(self, loop: asyncio.AbstractEventLoop, key: Hashable) -> None:
+        """One user less of a loop's client; the last one closes it. A loop that has ended takes its client along."""
+        with self._lock:
+            known = self._loops.get(loop, {})
+            shared = known.get(key)
+            if shared is None:
+                return
+            shared.users -= 1
+            if shared.users > 0:
+                return
+            del known[key]
+        if loop is asyncio.get_running_loop():
+            await self._close(shared.client)
+        elif loop.is_running():
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._closed(shared.client), loop))
+
+    async def _closed(self, client: C) -> None:
+        await self._close(client)
+
+    def count(self) -> int:
+        """How many clients are held, over all loops."""
+        with self._lock:
+            return sum(len(known) for known in self._loops.values())
+
+
+class ModelClients(Generic[C]):
+    """What one model holds of a pool: at most one client per loop, taken at the first call there."""
+
+    __slots__ = ("_held", "_pool")
+
+    def __init__(self, pool: ClientPool[C]) -> None:
+        self._pool = pool
+        self._held: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Hashable, C]] = WeakKeyDictionary()
+
+    def get(self, key: Hashable, make: Callable[[], C]) -> C:
+        """The client to call with. ``key``: everything that ``make`` depends on; it is asked at the first call only."""
+        loop = asyncio.get_running_loop()
+        held = self._held.get(loop)
+        if held is None:
+            held = self._held[loop] = (key, self._pool.acquire(key, make))
+        return held[1]
+
+    async def close(self) -> None:
+        """Let go of all clients; idempotent. A call made afterwards takes one anew."""
+        held = list(self._held.items())
+        self._held.clear()
+        for loop, (key, _) in held:
+            await self._pool.release(loop, key)
