@@ -105,6 +105,7 @@ async def test_case_sess_2_a_write_from_the_side_during_a_run(url: str, key: str
 
 
 async def test_case_sess_3_a_very_long_error_message(url: str) -> None:
+    """DB-25: no length limit but those of ids."""
     failed = ModelResponse(error_code="MALFORMED_FUNCTION_CALL", error_message="x" * 20000)
     async with runner_with(url, ScriptedModel([failed, "fine"])) as runner:
         await run(runner)

@@ -42,6 +42,7 @@ async def test_db_4_a_sync_engine_in_memory_shares_its_connection() -> None:
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_db_4_an_engine_on_a_file(tmp_path: Path, asynchronous: bool) -> None:
+    """DBP-14: a sync engine does as well."""
     make = create_async_engine if asynchronous else sqlalchemy.create_engine
     if asynchronous:
         pytest.importorskip("aiosqlite")

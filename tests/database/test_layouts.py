@@ -181,6 +181,7 @@ async def test_dbl_4_numbers_and_text_json_cannot_hold_are_replaced(tmp_path: Pa
 
 
 async def test_db_21_a_row_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """DB-26: in one pass; the first broken row ends it."""
     path = restored(tmp_path, "google_adk_v1")
     with sqlite3.connect(path) as db:
         db.execute("UPDATE events SET event_data = '{broken' WHERE id = 'evt-1'")
@@ -215,7 +216,7 @@ async def test_cs_40_absent_rows_of_shared_state_are_empty(tmp_path: Path) -> No
 @needs_peer
 @pytest.mark.parametrize("name", ADK_LAYOUTS)
 async def test_cs_39_google_adk_and_hookwork_take_turns(tmp_path: Path, name: str) -> None:
-    """Both read what the other wrote, neither finds the other's handle stale, and no state is lost."""
+    """ADKDB-4: both read what the other wrote, neither finds the other's handle stale, and no state is lost."""
     path = restored(tmp_path, name)
     service = session_service(f"sqlite:///{path}")
     session = await opened(service, "u1", "full")

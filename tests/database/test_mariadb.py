@@ -121,6 +121,7 @@ class TestAsOnMySql(SessionServiceSuite):
 
 
 async def test_s6_a_turn_takes_three_round_trips_at_any_length(databases: Databases) -> None:
+    """DB-22, DBP-5: an append is one compound block in autocommit."""
     url = await databases.url()
     async with RoundTrips(HOST, PORT) as proxy:
         service = session_service(url.replace(f":{PORT}", f":{proxy.port}"))
@@ -166,6 +167,7 @@ async def test_dbl_2_ids_differ_byte_by_byte(databases: Databases) -> None:
 
 
 async def test_db_12_a_dropped_connection_is_made_anew(databases: Databases) -> None:
+    """DB-26: the append that met it is tried again."""
     url = await databases.url()
     service = session_service(url)
     session = await service.create_session(app_name="app", user_id="user", session_id="s")

@@ -97,6 +97,7 @@ class TestProcesses(TestPostgres):
 
 
 async def test_s6_a_turn_takes_three_round_trips_at_any_length(schemas: Schemas) -> None:
+    """DB-22, DBP-5: an append is one statement in autocommit."""
     url = await schemas.url()
     async with RoundTrips("127.0.0.1", 5432) as proxy:
         service = session_service(url.replace(":5432", f":{proxy.port}"))
@@ -142,6 +143,7 @@ async def test_dbl_2_ids_differ_byte_by_byte(schemas: Schemas) -> None:
 
 
 async def test_db_12_a_dropped_connection_is_made_anew(schemas: Schemas) -> None:
+    """DB-26: the append that met it is tried again."""
     url = await schemas.url()
     service = session_service(url)
     session = await service.create_session(app_name="app", user_id="user", session_id="s")

@@ -283,7 +283,7 @@ def test_url_2_settings_are_checked_and_the_url_wins() -> None:
 
 
 async def test_case_sess_5_hosts_in_other_time_zones(tmp_path: Path) -> None:
-    """The same file under two zones: nothing is stale, and every time is what it was."""
+    """DB-24: the same file under two zones: nothing is stale, and every time is what it was."""
     script = (
         "import asyncio, sys\n"
         "from hookwork_database import session_service\n"

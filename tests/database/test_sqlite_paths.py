@@ -44,7 +44,7 @@ class Traced:
 
 
 async def test_cs_46_a_turn_is_as_many_statements_at_any_length(tmp_path: Path) -> None:
-    """LOG-10: an open, an append with and one without a delta, on 1, 100 and 1000 stored events."""
+    """LOG-10, DB-22, DBP-4: an open, an append with and one without a delta, on 1, 100 and 1000 stored events."""
     traced = Traced(tmp_path / "s.db")
     service = traced.service
     session = await service.create_session(**KEY)

@@ -202,7 +202,11 @@ class MySqlStore(ServerStore):
                 f"{self._where}: {error}; it is an option of neither the service nor asyncmy"
             ) from error
         self._look_at(connection)
-        settings = ["SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"]
+        # Strict: a server that only warns would cut what is too long for an older table's column (DB-25).
+        settings = [
+            "SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            "SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')",
+        ]
         if self._statement_timeout:
             seconds = self._statement_timeout / 1000
             settings.append(

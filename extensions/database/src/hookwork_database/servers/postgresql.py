@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from hookwork.errors import BackendError, ConfigurationError
 from hookwork.urls import redact_url
 from hookwork_database.documents import state_of_document
-from hookwork_database.keys import SessionKey
+from hookwork_database.keys import MAX_ID, MAX_INVOCATION_ID, SessionKey
 from hookwork_database.layouts.adk import DocumentLayout
 from hookwork_database.layouts.base import Layout
 from hookwork_database.moments import micros_of, naive_of
@@ -178,6 +178,7 @@ class PostgresStore(ServerStore):
         pool = Pool(self._connect, _disconnect, _abandon, _is_sound, where, size=pool_size, timeout=pool_timeout)
         super().__init__(connections or pool, where, create=create)
         self._appends: dict[tuple[bool, bool, bool], str] = {}
+        self._narrow: dict[str, int] = {}
 
     async def _connect(self) -> Any:
         try:
@@ -214,10 +215,12 @@ class PostgresStore(ServerStore):
 
     async def _found_layout(self, connection: Any) -> Layout | None:
         rows = await connection.fetch(
-            "SELECT column_name, data_type FROM information_schema.columns "
+            "SELECT column_name, character_maximum_length FROM information_schema.columns "
             "WHERE table_name = 'events' AND table_schema = current_schema()"
         )
         columns = {row[0]: row[1] for row in rows}
+        wanted = {"id": MAX_ID, "invocation_id": MAX_INVOCATION_ID}
+        self._narrow = {name: columns[name] for name, width in wanted.items() if (columns.get(name) or width) < width}
         if not columns:
             return None
         if "event_data" not in columns:
@@ -270,6 +273,8 @@ class PostgresStore(ServerStore):
         if sql is None:
             sql = self._appends[parts] = append_statement(*parts)
         event, raw = entered.event, layout.time(request.mark)
+        for column, width in self._narrow.items():
+            self._check_width(column, width, getattr(event, column))
         deltas = [layout.encode_state(part) for part in (entered.own, entered.app, entered.user) if part]
         parameters = (marker.updated_raw, marker.created_raw, marker.last_id, raw, event.id, event.invocation_id)
         try:
@@ -283,6 +288,16 @@ class PostgresStore(ServerStore):
         app = (row[1], state_of_document(row[1], "table app_states")) if entered.app else None
         user = (row[2], state_of_document(row[2], "table user_states")) if entered.user else None
         return Appended(request.mark, raw, event.id, None, app, user)
+
+    def _check_width(self, column: str, width: int, value: str) -> None:
+        """Refuse what an older table's column cannot hold: the server's own refusal does not say which (DB-25)."""
+        if len(value) > width:
+            enough = MAX_ID if column == "id" else MAX_INVOCATION_ID
+            raise BackendError(
+                f"{self._where}: column events.{column} holds {width} characters, and the event's has {len(value)}; "
+                f"widen it: ALTER TABLE events ALTER {column} TYPE VARCHAR({enough})",
+                code="too_long",
+            )
 
 
 def _known_parameters(known: Known | None) -> tuple[Any, ...]:
