@@ -285,6 +285,72 @@ class NodeFailed(HookworkError, RuntimeError):
     """A node's body failed."""
 
 
+class InputValidationError(NodeFailed):
+    """A value does not fit the input schema of a node; its body was not run (NODE-1). ``node``: its name."""
+
+    def __init__(self, node: str, reason: str = "") -> None:
+        text = f'input validation failed for node "{node}"'
+        super().__init__(f"{text}: {reason}" if reason else text)
+        self.node = node
+
+
+class OutputValidationError(NodeFailed):
+    """A node gave what its output schema, or JSON, cannot hold; nothing of it was stored (NODE-4)."""
+
+    def __init__(self, node: str, reason: str = "") -> None:
+        text = f'output validation failed for node "{node}"'
+        super().__init__(f"{text}: {reason}" if reason else text)
+        self.node = node
+
+
+class NodeTimeout(NodeFailed, TimeoutError):
+    """An attempt at a node took longer than its ``timeout`` (TMO-1). ``seconds``: that timeout."""
+
+    def __init__(self, node: str, seconds: float) -> None:
+        super().__init__(f'node "{node}" did not finish within {seconds:g} s')
+        self.node = node
+        self.seconds = seconds
+
+
+class NodeRunError(NodeFailed):
+    """A child that was started with `run_node` failed; the cause is ``__cause__`` (DYN-4)."""
+
+    def __init__(self, child_name: str, child_path: str, run_id: str, cause: BaseException) -> None:
+        super().__init__(f"workflow: dynamic child {child_path}: {cause}")
+        self.child_name = child_name
+        self.child_path = child_path
+        self.run_id = run_id
+        self.__cause__ = cause
+
+
+class MultipleOutputs(NodeFailed):
+    """One activation of a node gave more than one output (NODE-6)."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__(
+            f'node "{node}" gave more than one output; give one, and the rest as events without output (progress(...))'
+        )
+        self.node = node
+
+
+class MultipleRoutes(NodeFailed):
+    """One activation of a node decided more than once where to go (NODE-6)."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__(f'node "{node}" gave more than one routing event; put all routes on one event')
+        self.node = node
+
+
+class OutputAlreadyDelegated(NodeFailed):
+    """A second child was to be the output of its parent (DYN-24)."""
+
+    def __init__(self, node: str, first: str, second: str) -> None:
+        super().__init__(
+            f'node "{node}" has handed its output over to {first} already; {second} cannot be its output too'
+        )
+        self.node = node
+
+
 class InvalidRunNodeContext(HookworkError, RuntimeError):
     """`run_node` or `request_input` where the context cannot carry them out."""
 

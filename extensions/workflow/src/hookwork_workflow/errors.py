@@ -1,4 +1,4 @@
-"""What goes wrong in graphs and nodes (workflow API-4). `GraphError` and `NodeFailed` themselves are the kernel's."""
+"""What goes wrong in graphs (workflow API-4). What goes wrong in one node is the kernel's and re-exported here."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from collections.abc import Sequence
 from hookwork.errors import (
     GraphError,
     HookworkError,
+    InputValidationError,
     InvalidRunId,
     InvalidRunNodeContext,
     LimitExceeded,
+    MultipleOutputs,
+    MultipleRoutes,
     NodeFailed,
+    NodeRunError,
+    NodeTimeout,
+    OutputAlreadyDelegated,
+    OutputValidationError,
 )
 
 __all__ = [
@@ -32,62 +39,6 @@ __all__ = [
 ]
 
 
-class InputValidationError(NodeFailed):
-    """A value does not fit the input schema of a node; its body was not run (NODE-1). ``node``: its name."""
-
-    def __init__(self, node: str, reason: str = "") -> None:
-        text = f'input validation failed for node "{node}"'
-        super().__init__(f"{text}: {reason}" if reason else text)
-        self.node = node
-
-
-class OutputValidationError(NodeFailed):
-    """A node gave what its output schema, or JSON, cannot hold; nothing of it was stored (NODE-4)."""
-
-    def __init__(self, node: str, reason: str = "") -> None:
-        text = f'output validation failed for node "{node}"'
-        super().__init__(f"{text}: {reason}" if reason else text)
-        self.node = node
-
-
-class NodeTimeout(NodeFailed, TimeoutError):
-    """An attempt at a node took longer than its ``timeout`` (TMO-1). ``seconds``: that timeout."""
-
-    def __init__(self, node: str, seconds: float) -> None:
-        super().__init__(f'node "{node}" did not finish within {seconds:g} s')
-        self.node = node
-        self.seconds = seconds
-
-
-class NodeRunError(NodeFailed):
-    """A child that was started with `run_node` failed; the cause is ``__cause__`` (DYN-4)."""
-
-    def __init__(self, child_name: str, child_path: str, run_id: str, cause: BaseException) -> None:
-        super().__init__(f"workflow: dynamic child {child_path}: {cause}")
-        self.child_name = child_name
-        self.child_path = child_path
-        self.run_id = run_id
-        self.__cause__ = cause
-
-
-class MultipleOutputs(NodeFailed):
-    """One activation of a node gave more than one output (NODE-6)."""
-
-    def __init__(self, node: str) -> None:
-        super().__init__(
-            f'node "{node}" gave more than one output; give one, and the rest as events without output (progress(...))'
-        )
-        self.node = node
-
-
-class MultipleRoutes(NodeFailed):
-    """One activation of a node decided more than once where to go (NODE-6)."""
-
-    def __init__(self, node: str) -> None:
-        super().__init__(f'node "{node}" gave more than one routing event; put all routes on one event')
-        self.node = node
-
-
 class MultipleTerminalOutputs(NodeFailed):
     """More than one node without successors gave an output (RSL-1). ``nodes``: their names, sorted."""
 
@@ -97,16 +48,6 @@ class MultipleTerminalOutputs(NodeFailed):
             "workflow: multiple terminal nodes produced output; a workflow must have at most one terminal output: "
             + ", ".join(self.nodes)
         )
-
-
-class OutputAlreadyDelegated(NodeFailed):
-    """A second child was to be the output of its parent (DYN-24)."""
-
-    def __init__(self, node: str, first: str, second: str) -> None:
-        super().__init__(
-            f'node "{node}" has handed its output over to {first} already; {second} cannot be its output too'
-        )
-        self.node = node
 
 
 class ReplayDivergence(HookworkError, RuntimeError):
