@@ -183,7 +183,9 @@ async def test_bt_the_record_is_sent_unchanged_beside_functions(runner_factory: 
         return "x"
 
     record = {"urlContext": {}, "futureTool": {"depth": 2}}
-    capabilities = ModelCapabilities(builtin_tools=frozenset({"url_context", "future_tool"}))
+    capabilities = ModelCapabilities(
+        builtin_tools=frozenset({"url_context", "future_tool"}), builtin_with_functions=True
+    )
     model: Any = ScriptedModel([call("reader", "c1"), "ok"], capabilities=capabilities)
     root = LlmAgent(name="a", model=model, tools=[other, ModelTool("reader", "Reads pages.", record)])
     async with runner_factory(root) as runner:

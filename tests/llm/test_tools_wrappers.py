@@ -245,7 +245,7 @@ async def test_beyond_two_toolsets_of_equal_names_by_prefix(runner_factory: Any,
 
 
 async def test_beyond_prefix_keeps_what_a_request_has_already(runner_factory: Any, play: Any) -> None:
-    capabilities = ModelCapabilities(builtin_tools=frozenset({"google_search"}))
+    capabilities = ModelCapabilities(builtin_tools=frozenset({"google_search"}), builtin_with_functions=True)
     model: Any = ScriptedModel(["ok"], capabilities=capabilities)
     toolset = prefix_toolset(Box(GoogleSearchTool(), SelfPacking("t")), "p_")
     async with runner_factory(agent_of(model, made("first"), toolset)) as runner:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from hookwork.errors import HookworkError, LimitExceeded
+from hookwork.errors import ConfigurationError, HookworkError, LimitExceeded
 from hookwork.platform import new_uuid
 from hookwork.tool import RequestProcessor, capability, pack_tool
 from hookwork_llm.structured_output import INSTRUCTION, ask_for_object
@@ -132,6 +132,30 @@ async def toolset_requests(flow: Flow, request: ModelRequest) -> None:
             except Exception as error:
                 what = "failed in process_request"
                 raise toolset_error(toolset.name, flow.prepared.agent.name, what, error) from error
+
+
+def check_tool_kinds(prepared: Prepared, request: ModelRequest) -> None:
+    """Refuse the provider's own tools beside functions where the model does not combine them (BT-31, models CAP-5).
+
+    Raises:
+        ConfigurationError: names agent, model, both kinds of tools, and the way out.
+    """
+    model = prepared.model
+    if model is None or model.capabilities.builtin_with_functions:
+        return
+    entries = request.config.tools
+    functions = request.config.function_declarations()
+    if not functions or all(entry.function_declarations is not None for entry in entries):
+        return
+    from hookwork_llm.tools.model_tools import kinds_of
+
+    kinds = [kind for entry in entries for kind in kinds_of(entry)]
+    if kinds:
+        raise ConfigurationError(
+            f"agent {prepared.agent.name!r}: model {model.name!r} does not take its tool {kinds[0]!r} beside "
+            f"functions ({', '.join(str(function.name) for function in functions)}); give it to an agent of its own "
+            "and that agent to this one as an AgentTool, or use a model that combines them"
+        )
 
 
 async def compaction(flow: Flow, request: ModelRequest) -> None:

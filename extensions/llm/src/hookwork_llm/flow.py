@@ -21,7 +21,7 @@ from hookwork.state import DeltaBuffer
 from hookwork.tool import Tool
 from hookwork_llm.agent_calls import as_user_content
 from hookwork_llm.batch import Batch, resume_batch
-from hookwork_llm.builtin_stages import toolset_error
+from hookwork_llm.builtin_stages import check_tool_kinds, toolset_error
 from hookwork_llm.contents import build_contents
 from hookwork_llm.model_stage import EMPTY_RESPONSE, ModelStage
 from hookwork_llm.offered import offered
@@ -84,9 +84,12 @@ async def run_flow(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Ev
         if flow.code is not None and flow.code.pending is not None and not ctx.ended:
             yield await flow.code.run(flow, event)
         if batch is not None and not ctx.ended:
-            async with aclosing(batch.run()) as events:
+            events = batch.run()
+            try:
                 async for event in events:
                     yield event
+            finally:
+                await events.aclose()
 
 
 class Flow:
@@ -223,6 +226,8 @@ class Flow:
             except Exception as error:
                 error.add_note(f"in request stage {name!r} of agent {self.agent.name!r}")
                 raise
+        if len(request.config.tools) > 1:
+            check_tool_kinds(self.prepared, request)
         return request
 
     async def preview(self) -> ModelRequest:

@@ -56,7 +56,8 @@ def original_id(request: Call) -> str:
 def sort_calls(view: View, agent: LlmAgent | None = None, ctx: InvocationContext | None = None) -> Pending:
     """Sort the calls of an activation's own stored model events, and the delegations of ``agent`` from anywhere.
 
-    Events of other authors under its path are no source of calls: a remote peer could forge one (HITL-09).
+    Events of other authors, branches or scopes under its path are no source of calls: a remote peer could forge one
+    (CNF-4, HITL-09). A request for an own call that stands elsewhere is refused when it is used (HITL-11).
     """
     pending = Pending()
     name = segment_name(view.path)
@@ -64,11 +65,15 @@ def sort_calls(view: View, agent: LlmAgent | None = None, ctx: InvocationContext
     tasks = {child.name for child in children if child.delegate}
     called = {child.name for child in children if getattr(child, "effective_mode", "") == "single_turn"}
     calls = [call for call in view.calls if call.author == name]
+    record = view.record
+    where = (record.branch, record.scope) if record is not None else ("", "")
     requests = [call for call in calls if call.name == REQUEST_CONFIRMATION]
     #: model turns of which a call waits without a response: their tasks are not begun (MODE-11, RES-3).
     held_turns: set[int] = set()
     for call in calls:
         if call.kind != "tool" or call.failed_event or (call.name in tasks and not call.responses):
+            continue
+        if (call.branch, call.isolation_scope) != where:
             continue
         last = call.last_response
         waits = False

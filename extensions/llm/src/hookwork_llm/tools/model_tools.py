@@ -22,8 +22,8 @@ class ModelTool(Tool):
     """A tool of the provider's: the given record is added to the request unchanged, nothing is run here.
 
     A model takes it when its capabilities list the kind among ``builtin_tools``; another one is refused by name before
-    the request is sent. Many providers refuse such a tool beside function tools: give it to an agent of its own and
-    that agent to others as an `AgentTool`.
+    the request is sent. Many providers refuse such a tool beside function tools, and so does the agent of a model
+    without ``builtin_with_functions``: give it to an agent of its own and that agent to others as an `AgentTool`.
 
     Args:
         name: for errors and hooks; the model does not see it.
@@ -41,7 +41,7 @@ class ModelTool(Tool):
         self.description = description
         self.tool = tool if isinstance(tool, ToolDeclaration) else load(ToolDeclaration, dict(tool))
         #: the provider's names of what is asked for, e.g. ``google_search``.
-        self.kinds = _kinds(self.tool)
+        self.kinds = kinds_of(self.tool)
         if not self.kinds:
             raise ConfigurationError(
                 f"model tool {name!r}: the record names no tool of the provider; give e.g. {{'url_context': {{}}}}"
@@ -75,7 +75,7 @@ class GoogleSearchTool(ModelTool):
         super().__init__("google_search", "Google search, by the model's provider.", ToolDeclaration(google_search={}))
 
 
-def _kinds(record: ToolDeclaration) -> tuple[str, ...]:
+def kinds_of(record: ToolDeclaration) -> tuple[str, ...]:
     """The names of what a record asks for, in snake_case; function declarations are none of it."""
     own = [name for name in record.__struct_fields__ if name not in ("extra", "function_declarations")]
     named = [name for name in own if getattr(record, name) is not None]

@@ -1,0 +1,518 @@
+"""Who goes on, where, with what: pauses, answers and tasks line by line (core §3.2, §3.3, §2.2; activations)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from hookwork import (
+    Content,
+    Event,
+    EventActions,
+    FunctionPlugin,
+    FunctionResponse,
+    NodeInfo,
+    Part,
+    Pause,
+    Runner,
+    ToolContext,
+    text_content,
+)
+from hookwork.entry import open_task_scope
+from hookwork.errors import NothingToResume
+from hookwork.records.event import EventCompaction
+from hookwork_inmemory import InMemorySessionService
+from hookwork_llm import LlmAgent, tool
+from hookwork_testkit import ScriptedModel, assert_valid_prompt, call
+
+WHO: dict[str, Any] = {"user_id": "u", "session_id": "s"}
+
+
+@tool(long_running=True, inline=True)
+def wait() -> None:
+    """Waits for somebody."""
+
+
+@tool(require_confirmation=True, inline=True)
+def pay(amount: int = 1) -> dict[str, int]:
+    """Pays."""
+    return {"paid": amount}
+
+
+def reply(asked: Any, response: dict[str, Any]) -> Part:
+    return Part(function_response=FunctionResponse(id=asked.id, name=asked.name, response=response))
+
+
+def entered(log: list[str]) -> FunctionPlugin:
+    """Notes where a run enters, and the agents that are entered."""
+    return FunctionPlugin(
+        "entered",
+        on_user_message=lambda ctx: log.append(f"run at {ctx.agent.name}"),
+        before_agent=lambda ctx, agent: log.append(agent.name),
+    )
+
+
+async def session_of(runner: Runner) -> Any:
+    return await runner.sessions.get_session(app_name=runner.app_name, **WHO)
+
+
+# --- where a run enters (§3.2) ----------------------------------------------------------------------------------------
+
+
+def desk(*, asks: bool = True) -> LlmAgent:
+    """A root that hands over to a helper who asks for an approval, then chats."""
+    expert = ScriptedModel([call("pay", "p1"), "noted", "paid, thanks"] if asks else ["mine", "still mine"])
+    helper = LlmAgent(name="helper", model=expert, tools=[pay])
+    root = ScriptedModel([call("transfer_to_agent", agent_name="helper")])
+    return LlmAgent(name="root", model=root, sub_agents=[helper])
+
+
+async def test_run_11_a_new_invocation_enters_where_the_talk_is_and_a_known_one_where_it_began(
+    runner_factory: Any,
+) -> None:
+    log: list[str] = []
+    async with runner_factory(desk(), plugins=[entered(log)]) as runner:
+        first = await runner.run(message="pay", **WHO).wait()
+        assert log == ["run at root", "root", "helper"]
+        log.clear()
+        await runner.run(message="hello?", **WHO).wait()
+        assert log == ["run at helper", "helper"]
+        log.clear()
+        await runner.run(message=[reply(first.open_calls[0], {"confirmed": True})], **WHO).wait()
+        assert log == ["run at root", "helper"]
+
+
+async def test_run_32_an_answer_chooses_nothing_it_continues_the_invocation_of_its_call(runner_factory: Any) -> None:
+    """The talk has moved on to a later invocation; the answer still goes the way down from the first one's entry."""
+    async with runner_factory(desk()) as runner:
+        first = await runner.run(message="pay", **WHO).wait()
+        second = await runner.run(message="hello?", **WHO).wait()
+        assert second.invocation_id != first.invocation_id
+        third = await runner.run(message=[reply(first.open_calls[0], {"confirmed": True})], **WHO).wait()
+        assert third.invocation_id == first.invocation_id
+        events = (await session_of(runner)).events
+    assert [(event.invocation_id == first.invocation_id, event.path) for event in events[-3:]] == [
+        (True, ""),
+        (True, "root@1/helper@1"),
+        (True, "root@1/helper@1"),
+    ]
+    assert third.final_event is not None
+    assert third.final_event.text == "paid, thanks"
+
+
+async def test_run_25_case_conc_1_runs_of_one_runner_are_independent(runner_factory: Any) -> None:
+    """Three hundred runs are in their model call at the same time; each gets its own answer and keeps its own state."""
+    count = 300
+    meet = asyncio.Barrier(count)
+
+    async def answer(request: Any) -> str:
+        await meet.wait()
+        return f"to {request.contents[-1].text}"
+
+    agent = LlmAgent(name="a", model=ScriptedModel(answer), output_key="said")
+    async with runner_factory(agent) as runner:
+        names = [f"s{i}" for i in range(count)]
+        outcomes = await asyncio.gather(
+            *[runner.run(user_id=f"user of {name}", session_id=name, message=name).wait() for name in names]
+        )
+        states = [
+            (await runner.sessions.get_session(app_name="a", user_id=f"user of {name}", session_id=name)).state["said"]
+            for name in names
+        ]
+    assert [outcome.final_event.text for outcome in outcomes] == [f"to {name}" for name in names] == states
+
+
+# --- open task scopes (RUN-24) ----------------------------------------------------------------------------------------
+
+
+def booking(coordinator: list[Any], booker: list[Any], **more: Any) -> tuple[LlmAgent, ScriptedModel, ScriptedModel]:
+    models = ScriptedModel(coordinator), ScriptedModel(booker)
+    book = LlmAgent(name="book", description="Books.", model=models[1], mode="task", **more)
+    return LlmAgent(name="coord", model=models[0], sub_agents=[book]), *models
+
+
+async def scope_of(runner: Runner) -> str:
+    found = open_task_scope(await session_of(runner))
+    return found.scope if found is not None else ""
+
+
+async def test_run_24_mode_10_a_message_goes_to_the_task_that_is_open(runner_factory: Any) -> None:
+    root, coordinator, booker = booking(
+        [call("book", "c1", request="x"), "booked"],
+        ["which day?", call("finish_task", dya="mon"), "pardon?", call("finish_task", result="mon")],
+    )
+    async with runner_factory(root) as runner:
+        assert (await runner.run(message="book", **WHO).wait()).kind == "completed"
+        assert await scope_of(runner) == "c1"
+        await runner.run(message="monday", **WHO).wait()
+        assert await scope_of(runner) == "c1"  # an error response of finish_task does not close it
+        await runner.run(message="on monday", **WHO).wait()
+        assert await scope_of(runner) == ""
+        session = await session_of(runner)
+    said = [(event.text, event.isolation_scope) for event in session.events if event.author == "user" and event.text]
+    assert said == [("book", ""), ("monday", "c1"), ("on monday", "c1")]
+    assert [content.text for content in booker.prompts[1]][-2:] == ["which day?", "monday"]
+    assert coordinator.calls == 2  # it heard neither
+
+
+async def test_run_24_a_task_with_a_recorded_output_is_not_open(runner_factory: Any) -> None:
+    root, _, _ = booking([call("book", "c1", request="x"), "booked"], [call("finish_task", result="mon")])
+    async with runner_factory(root) as runner:
+        async with runner.run(message="book", **WHO) as run:
+            async for event in run:
+                if event.output is not None:
+                    break  # as if the process died before the response was delivered
+        assert [c.id for c in (await session_of(runner)).open_delegations] == ["c1"]
+        assert await scope_of(runner) == ""
+
+
+async def test_run_24_of_two_open_tasks_the_newest_to_speak_is_meant_and_summaries_say_nothing(
+    runner_factory: Any,
+) -> None:
+    """The first task asks and waits. A second one of another invocation speaks later: it hears the message."""
+    service = InMemorySessionService()
+    session = await service.create_session(app_name="coord", **WHO)
+
+    def at(path: str, scope: str = "", **fields: Any) -> Event:
+        return Event(
+            invocation_id="e-1", author="coord", node_info=NodeInfo(path=path), isolation_scope=scope, **fields
+        )
+
+    def task(call_id: str) -> Content:
+        return Content(role="model", parts=[call("book", call_id, request="x")])
+
+    await service.append_event(session, at("coord@1", content=task("c1")))
+    await service.append_event(session, at("coord@1/book@c1", "c1", content=text_content("one?")))
+    await service.append_event(session, at("coord@1", content=task("c2")))
+    await service.append_event(session, at("coord@1/book@c2", "c2", content=text_content("two?")))
+    found = open_task_scope(session)
+    assert found is not None
+    assert found.scope == "c2"
+    summary = EventCompaction(
+        start_timestamp=0.0, end_timestamp=1.0, compacted_content=text_content("once", role="model")
+    )
+    record = Event(invocation_id="e-2", author="user", isolation_scope="c1", actions=EventActions(compaction=summary))
+    await service.append_event(session, record)
+    found = open_task_scope(session)
+    assert found is not None
+    assert found.scope == "c2"
+    spoken = Event(invocation_id="e-1", author="user", isolation_scope="c1", content=text_content("monday"))
+    await service.append_event(session, spoken)
+    found = open_task_scope(session)
+    assert found is not None
+    assert found.scope == "c1"
+
+
+# --- modes (§2.2) -----------------------------------------------------------------------------------------------------
+
+DAY = {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]}
+DAYS = {"type": "array", "items": {"type": "string"}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments", "output", "payload"),
+    [
+        (None, {"result": "mon"}, "mon", {"output": "mon"}),
+        (DAY, {"day": "mon"}, {"day": "mon"}, {"day": "mon"}),
+        (DAYS, {"result": ["mon", "tue"]}, ["mon", "tue"], {"output": ["mon", "tue"]}),
+    ],
+    ids=["text", "object", "wrapped"],
+)
+async def test_mode_5_the_success_event_carries_the_output_and_ends_the_task(
+    runner_factory: Any, schema: Any, arguments: dict[str, Any], output: Any, payload: Any
+) -> None:
+    root, coordinator, booker = booking(
+        [call("book", "c1", request="x"), "booked"], [call("finish_task", "f1", **arguments)], output_schema=schema
+    )
+    async with runner_factory(root) as runner:
+        await runner.run(message="book", **WHO).wait()
+        events = (await session_of(runner)).events
+    [done] = [event for event in events if event.output is not None]
+    [response] = done.function_responses
+    assert (response.id, dict(response.response or {})) == ("f1", {"result": "Task completed."})
+    assert (done.output, done.path, done.author) == (output, "coord@1/book@c1", "book")
+    assert (booker.calls, events[-2].function_responses[0].response) == (1, payload)
+    assert coordinator.calls == 2
+
+
+async def test_mode_8_open_task_calls_are_dispatched_again_in_order_before_any_step(runner_factory: Any) -> None:
+    """Both tasks were called in one turn; the process dies behind the call. At the next entry both run, in order."""
+    root, coordinator, booker = booking(
+        [[call("book", "c1", request="one"), call("book", "c2", request="two")], "both booked"],
+        [call("finish_task", result="1"), call("finish_task", result="2")],
+    )
+    async with runner_factory(root) as runner:
+        run = runner.run(message="book", **WHO)
+        async with run:
+            async for _ in run:
+                break
+        assert booker.calls == 0
+        done = await runner.run(invocation_id=run.invocation_id, **WHO).wait()
+        events = (await session_of(runner)).events
+    assert done.kind == "completed"
+    tasks = [event.path for event in events if event.isolation_scope]
+    assert tasks == ["coord@1/book@c1"] * 2 + ["coord@1/book@c2"] * 2
+    assert [json.loads(prompt[0].text) for prompt in booker.prompts] == [{"request": "one"}, {"request": "two"}]
+    assert coordinator.calls == 2
+    assert_valid_prompt(coordinator.prompts[-1], ids=False)
+
+
+async def test_mode_8_act_26_a_task_spans_invocations_and_is_looked_up_by_its_scope(runner_factory: Any) -> None:
+    root, coordinator, _ = booking(
+        [call("book", "c1", request="x"), "booked"], ["which day?", "which hour?", call("finish_task", result="mon 8")]
+    )
+    async with runner_factory(root) as runner:
+        ids = [(await runner.run(message=text, **WHO).wait()).invocation_id for text in ("book", "monday", "eight")]
+        session = await session_of(runner)
+    assert len(set(ids)) == 3  # a conversational root: each message is an invocation of its own
+    in_task = {(event.invocation_id, event.path) for event in session.events if event.author == "book"}
+    assert in_task == {(invocation_id, "coord@1/book@c1") for invocation_id in ids}
+    assert coordinator.calls == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("plain", "plain"),
+        ({"a": [1, "ü"]}, '{"a": [1, "ü"]}'),
+        (7, "7"),
+        (Content(role="model", parts=[Part(text="one"), Part(text="two")]), "onetwo"),
+    ],
+    ids=["text", "json", "number", "content"],
+)
+async def test_llm_20_the_input_of_a_node_becomes_a_user_turn(runner_factory: Any, value: Any, shown: str) -> None:
+    child = LlmAgent(name="child", model=ScriptedModel(["done"]), mode="single_turn")
+    model = child.model
+
+    @tool
+    async def ask(ctx: ToolContext) -> Any:
+        """Asks the child."""
+        return await ctx.run_node(child, value)
+
+    root = LlmAgent(name="root", model=ScriptedModel([call("ask"), "ok"]), tools=[ask])
+    async with runner_factory(root) as runner:
+        await runner.run(message="hi", **WHO).wait()
+    assert isinstance(model, ScriptedModel)
+    first = model.prompts[0][0]
+    assert first.role == "user"
+    assert "".join(part.text or "" for part in first.parts).startswith(shown)
+
+
+async def test_llm_20_without_an_input_there_is_only_the_history(runner_factory: Any) -> None:
+    """A transfer target gets no input: its prompt begins with what the user said (ACT-16, TRF-4)."""
+    expert = ScriptedModel(["mine"])
+    root = LlmAgent(
+        name="root",
+        model=ScriptedModel([call("transfer_to_agent", agent_name="helper")]),
+        sub_agents=[LlmAgent(name="helper", model=expert)],
+    )
+    async with runner_factory(root) as runner:
+        await runner.run(message="who knows?", **WHO).wait()
+    texts = [content.text for content in expert.prompts[0]]
+    assert texts[0] == "who knows?"
+    assert texts.count("who knows?") == 1
+
+
+# --- pause and resume (§3.3) ------------------------------------------------------------------------------------------
+
+
+@tool
+async def pauses(ctx: ToolContext) -> None:
+    """Pauses by itself, behind a child that asks."""
+    waiting = LlmAgent(name="waiting", model=ScriptedModel([call("wait", "w1")]), tools=[wait], mode="single_turn")
+    await ctx.run_node(waiting)
+    raise Pause
+
+
+@pytest.mark.parametrize(
+    ("step", "kind", "name"),
+    [
+        (call("wait", "c1"), "tool", "wait"),
+        (call("pauses", "c1"), "tool", "wait"),
+        (call("pay", "c1"), "confirmation", "adk_request_confirmation"),
+    ],
+    ids=["long-running", "pause", "confirmation"],
+)
+async def test_res_1_a_pause_is_an_end_and_what_it_waits_for_is_read_off_the_stored_events(
+    runner_factory: Any, step: Any, kind: str, name: str
+) -> None:
+    sessions = InMemorySessionService()
+    agent = LlmAgent(name="a", model=ScriptedModel([step]), tools=[wait, pauses, pay])
+    async with runner_factory(agent, sessions=sessions) as runner:
+        outcome = await runner.run(message="go", **WHO).wait()
+    assert [(c.kind, c.name) for c in outcome.open_calls] == [(kind, name)]
+    stored = await sessions.get_session(app_name="a", **WHO)
+    assert dict(stored.state) == {}  # no other record of a pause
+    async with runner_factory(agent, sessions=sessions) as later:  # another process
+        found = await later.open_calls(**WHO)
+    assert [(c.kind, c.id) for c in found] == [(kind, outcome.open_calls[0].id)]
+
+
+async def test_pnd_5_servers_are_given_the_open_calls_in_the_order_of_raising(runner_factory: Any) -> None:
+    model = ScriptedModel([[call("pay", "c1", amount=3), call("wait", "c2")]])
+    async with runner_factory(LlmAgent(name="a", model=model, tools=[wait, pay])) as runner:
+        prompted: list[int] = []
+        async with runner.run(message="go", **WHO) as run:
+            async for event in run:
+                prompted.append(len(event.long_running_tool_ids or ()))
+        assert run.outcome is not None
+        found = await runner.open_calls(**WHO)
+    # What passes by names ids that may never wait; the list and the outcome, after the run, say what does.
+    assert prompted == [1, 0, 1]
+    assert [(c.kind, c.name, c.author, c.path) for c in found] == [
+        ("tool", "wait", "a", "a@1"),
+        ("confirmation", "adk_request_confirmation", "a", "a@1"),
+    ]
+    assert [c.id for c in run.outcome.open_calls] == [c.id for c in found]
+    asked = found[1]
+    assert asked.args["originalFunctionCall"] == {"id": "c1", "name": "pay", "args": {"amount": 3}}
+
+
+async def test_res_4_an_llm_agent_goes_on_over_its_history_and_the_old_text_is_not_fed_again(
+    runner_factory: Any,
+) -> None:
+    model = ScriptedModel([call("wait", "c1"), "done"])
+    async with runner_factory(LlmAgent(name="a", model=model, tools=[wait])) as runner:
+        first = await runner.run(message="order a tea", **WHO).wait()
+        await runner.run(message=[reply(first.open_calls[0], {"tea": "hot"})], **WHO).wait()
+    prompt = model.prompts[-1]
+    assert [content.text for content in prompt if content.text] == ["order a tea"]
+    assert [[r.response for r in content.function_responses] for content in prompt] == [[], [], [{"tea": "hot"}]]
+
+
+async def test_res_5_a_plain_long_running_call_takes_the_response_as_it_is(runner_factory: Any) -> None:
+    given = {"result": {"deep": [1, None, "x"]}, "confirmed": False, "response": '{"not": "parsed"}'}
+    model = ScriptedModel([call("wait", "c1"), "done"])
+    async with runner_factory(LlmAgent(name="a", model=model, tools=[wait])) as runner:
+        first = await runner.run(message="go", **WHO).wait()
+        await runner.run(message=[reply(first.open_calls[0], given)], **WHO).wait()
+    assert model.prompts[-1][-1].function_responses[0].response == given
+
+
+async def test_res_8_hitl_12_one_answer_of_several_resumes_that_one_alone(runner_factory: Any) -> None:
+    ran: list[int] = []
+
+    @tool(require_confirmation=True, inline=True)
+    def act(n: int) -> dict[str, int]:
+        """Acts."""
+        ran.append(n)
+        return {"did": n}
+
+    model = ScriptedModel([[call("act", "c1", n=1), call("act", "c2", n=2)], "two is done", "all done"])
+    async with runner_factory(LlmAgent(name="a", model=model, tools=[act])) as runner:
+        first = await runner.run(message="go", **WHO).wait()
+        one, two = first.open_calls
+        second = await runner.run(message=[reply(two, {"confirmed": True})], **WHO).wait()
+        assert (second.kind, [c.id for c in second.open_calls], ran) == ("paused", [one.id], [2])
+        shown = {r.id: dict(r.response or {}) for c in model.prompts[-1] for r in c.function_responses}
+        assert (shown["c1"]["status"], shown["c2"]) == ("pending", {"did": 2})
+        await runner.run(message=[reply(one, {"confirmed": True}), reply(two, {"confirmed": True})], **WHO).wait()
+    assert ran == [2, 1]
+    assert_valid_prompt(model.prompts[-1])
+
+
+async def test_act_31_eff_2_numbers_are_read_off_stored_events(runner_factory: Any) -> None:
+    """The same turns, once in one run and once broken by a pause and another process: the same keys and places."""
+
+    def staged(broken: bool) -> tuple[LlmAgent, list[str]]:
+        keys: list[str] = []
+
+        @tool(inline=True)
+        def note(ctx: ToolContext) -> dict[str, str]:
+            """Notes its key."""
+            keys.append(f"{ctx.idempotency_key.partition('/')[2]} at {ctx.path}")
+            return {}
+
+        @tool(long_running=True, inline=True)
+        def maybe() -> dict[str, str] | None:
+            """Waits, or not."""
+            return None if broken else {"status": "going"}
+
+        steps: list[Any] = [
+            [call("note", "call_0"), call("note", "call_1")],
+            call("maybe", "call_0"),
+            [call("note", "call_0")],
+            "done",
+        ]
+        return LlmAgent(name="a", model=ScriptedModel(steps), tools=[note, maybe]), keys
+
+    whole, expected = staged(broken=False)
+    async with runner_factory(whole) as runner:
+        await runner.run(message="go", **WHO).wait()
+    assert expected == ["a@1/tool/1.1 at a@1/note@1-1", "a@1/tool/1.2 at a@1/note@1-2", "a@1/tool/3.1 at a@1/note@3-1"]
+    broken, keys = staged(broken=True)
+    sessions = InMemorySessionService()
+    async with runner_factory(broken, sessions=sessions) as runner:
+        first = await runner.run(message="go", **WHO).wait()
+    async with runner_factory(broken, sessions=sessions) as runner:
+        await runner.run(message=[reply(first.open_calls[0], {"ok": 1})], **WHO).wait()
+    assert keys == expected
+
+
+# --- what an entry runs first (ACT-20), and how an agent stands (ACT-21) ----------------------------------------------
+
+
+async def test_act_20_an_entry_runs_what_was_left_as_one_batch_then_goes_on(runner_factory: Any) -> None:
+    """Two ordinary calls and one gated are behind the agent when the process dies; one batch answers the ordinary."""
+    ran: list[str] = []
+
+    @tool(inline=True)
+    def look(what: str) -> dict[str, str]:
+        """Looks."""
+        ran.append(what)
+        return {"saw": what}
+
+    model = ScriptedModel([[call("look", "c1", what="a"), call("look", "c2", what="b")], "done"])
+    async with runner_factory(LlmAgent(name="a", model=model, tools=[look])) as runner:
+        run = runner.run(message="go", **WHO)
+        async with run:
+            async for _ in run:
+                break
+        outcome = await runner.run(invocation_id=run.invocation_id, **WHO).wait()
+        events = (await session_of(runner)).events
+    assert outcome.kind == "completed"
+    assert ran == ["a", "b"]
+    assert [[r.id for r in event.function_responses] for event in events if event.function_responses] == [["c1", "c2"]]
+    assert model.calls == 2
+
+
+@pytest.mark.parametrize(
+    ("steps", "cut", "answer", "kind", "calls"),
+    [
+        ([call("look", "c1"), "done"], 1, None, "completed", 2),  # (1) an ordinary call is executable
+        ([call("look", "c1"), "done"], 2, None, "completed", 2),  # (5) a model turn is due
+        ([call("wait", "c1"), "done"], 9, None, "NothingToResume", 1),  # (6) it waits
+        ([call("wait", "c1"), "done"], 9, {"x": 1}, "completed", 2),  # (4) news
+        (["done"], 1, None, "NothingToResume", 1),  # (8) its stamp is an end
+    ],
+    ids=["executable", "turn due", "waits", "news", "done"],
+)
+async def test_act_21_the_standing_of_an_llm_agent_by_first_match(
+    runner_factory: Any, steps: list[Any], cut: int, answer: Any, kind: str, calls: int
+) -> None:
+    @tool(inline=True)
+    def look() -> dict[str, int]:
+        """Looks."""
+        return {"n": 1}
+
+    model = ScriptedModel(steps)
+    async with runner_factory(LlmAgent(name="a", model=model, tools=[look, wait])) as runner:
+        run = runner.run(message="go", **WHO)
+        seen = 0
+        async with run:
+            async for _ in run:
+                seen += 1
+                if seen == cut:
+                    break
+        more: dict[str, Any] = {"invocation_id": run.invocation_id}
+        if answer is not None:
+            [asked] = await runner.open_calls(**WHO)
+            more = {"message": [reply(asked, answer)]}
+        try:
+            found = (await runner.run(**more, **WHO).wait()).kind
+        except NothingToResume as error:
+            found = type(error).__name__
+    assert (found, model.calls) == (kind, calls)
