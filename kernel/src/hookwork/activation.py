@@ -77,6 +77,7 @@ class Activation:
     """
 
     __slots__ = (
+        "_begun",
         "_decided_by",
         "_ended",
         "_events",
@@ -111,7 +112,8 @@ class Activation:
         self.output: Any = None
         self.routes: tuple[str, ...] = ()
         self.open_calls: Sequence[Call] = ()
-        self._events = self._run()
+        self._events: AsyncGenerator[Event, None] | None = None
+        self._begun = False
         self._final: Event | None = None
         self._info = NodeInfo(path=path)
         self._reset()
@@ -131,19 +133,39 @@ class Activation:
         return self._final
 
     def __aiter__(self) -> AsyncGenerator[Event, None]:
-        return self._events
+        events = self._events
+        if events is None:
+            events = self._events = self._run()
+        return events
 
     def __anext__(self) -> Any:
-        return self._events.__anext__()
+        return self.__aiter__().__anext__()
 
     async def aclose(self) -> None:
         """End early: the body and everything below it is closed and awaited."""
-        await self._events.aclose()
+        if self._events is not None:
+            await self._events.aclose()
 
     # --- the loop over hand-overs -------------------------------------------------------------------------------------
 
     async def _run(self) -> AsyncGenerator[Event, None]:
+        while (events := self.next_entry()) is not None:
+            try:
+                async for event in events:
+                    yield event
+            finally:
+                await events.aclose()
+
+    def next_entry(self) -> AsyncGenerator[Event, None] | None:
+        """The events of the next agent call of the chain, to be read to their end and closed; None when it is over.
+
+        For a consumer that loops over the calls itself: one generator less for each event to pass than iterating.
+        """
         inv = self._inv
+        if self._begun:
+            if not self._handed:
+                return None
+            self._hand_over()
         while True:
             path = self.path
             record = None
@@ -151,20 +173,13 @@ class Activation:
                 record = inv.history().record(inv.invocation_id, path)
             if record is not None and (settled := self._stands()) is not None:
                 if settled:
-                    return
+                    return None
                 continue
             inv.entered.add(path)
             if record is not None:  # an activation keeps its recorded branch and scope (ACT-16)
                 self.branch, self.isolation_scope = record.branch or self.branch, record.scope or self.isolation_scope
-            events = self._enter(record is not None)
-            try:
-                async for event in events:
-                    yield event
-            finally:
-                await events.aclose()
-            if not self._handed:
-                return
-            self._hand_over()
+            self._begun = True
+            return self._enter(record is not None)
 
     def _stands(self) -> bool | None:
         """Apply the standing of a place with a record: True = over, False = gone on elsewhere, None = to be entered."""

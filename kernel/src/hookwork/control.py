@@ -22,6 +22,8 @@ class RunControl:
 
     __slots__ = (
         "__weakref__",
+        "_outer",
+        "_within",
         "cancels",
         "driver",
         "ending",
@@ -37,6 +39,9 @@ class RunControl:
 
     def __init__(self) -> None:
         self.generator: weakref.ref[Any] | None = None
+        #: the runs around this one when it was last entered, and the same with this one.
+        self._outer: tuple[RunControl, ...] | None = None
+        self._within: tuple[RunControl, ...] = ()
         self.loop: asyncio.AbstractEventLoop | None = None
         #: the task that asked for the newest event, or that closes the run.
         self.driver: asyncio.Task[Any] | None = None
@@ -75,7 +80,9 @@ class RunControl:
         if driver is not None:
             self.cancels = driver.cancelling()
         outer = _inside.get()
-        _inside.set((*outer, self))
+        if outer is not self._outer:
+            self._outer, self._within = outer, (*outer, self)
+        _inside.set(self._within)
         return outer
 
     @staticmethod
@@ -94,6 +101,7 @@ class RunControl:
 
     def _finish(self) -> None:
         self.over = True
+        self._outer, self._within = None, ()  # it holds this run: no cycle is left
         for waiter in self.waiters:
             if not waiter.done():
                 waiter.set_result(None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 from hookwork.errors import (
@@ -196,7 +196,6 @@ class InMemorySessionService(SessionService):
         updated = stored.timestamp
         if updated <= record.updated:
             updated = round(record.updated + 1e-6, 6)
-        moment = datetime.fromtimestamp(updated, UTC)
         # From here on nothing fails and nothing waits.
         record.positions[stored.id] = len(log.events)
         log.append(stored)
@@ -213,7 +212,7 @@ class InMemorySessionService(SessionService):
         session.session_state = record.state
         session.app_state = record.app.state
         session.user_state = record.user.state
-        session.last_update_time = moment
+        session.updated_at = updated
         session.revision = f"{record.serial}.{len(log.events)}"
         return stored
 
@@ -261,7 +260,7 @@ class InMemorySessionService(SessionService):
             session.user_state = merged(session.user_state, user)
             session.session_state = merged(session.session_state, own)
         extend(session, record, position + 1)
-        session.last_update_time = max(session.last_update_time, known.time)
+        session.updated_at = max(session.updated_at, known.timestamp)
         session.revision = record.revision_at(position + 1)
         return known
 

@@ -6,7 +6,6 @@ State maps are copy-on-write: a write replaces the map, so a handle can hold the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from hookwork.records.event import Event
@@ -101,7 +100,7 @@ class StoredSession:
             session_state=self.state,
             app_state=self.app.state,
             user_state=self.user.state,
-            last_update_time=datetime.fromtimestamp(self.updated, UTC),
+            updated_at=self.updated,
             revision=self.revision_at(len(self.log.events)),
             backend=self,
         )
@@ -123,7 +122,7 @@ class StoredSession:
         session.session_state = self.state
         session.app_state = self.app.state
         session.user_state = self.user.state
-        session.last_update_time = datetime.fromtimestamp(self.updated, UTC)
+        session.updated_at = self.updated
         session.revision = self.revision_at(len(events))
         return fresh
 

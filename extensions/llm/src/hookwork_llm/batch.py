@@ -60,9 +60,12 @@ class Batch:
         flow, calls = self.flow, self.calls
         to_run = [call for call in calls if call.response is None]
         if to_run:
-            async with aclosing(run_calls(flow, to_run)) as children:
+            children = run_calls(flow, to_run)
+            try:  # aclosing() would cost more than the generator itself
                 async for child in children:
                     yield child
+            finally:
+                await children.aclose()
         if any(call.response is None for call in calls):
             self.waits = flow.over = True  # no model call before it has one (RES-3)
         asked = any(call.ctx.actions.requested_tool_confirmations for call in calls)

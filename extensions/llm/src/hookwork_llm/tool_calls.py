@@ -426,8 +426,8 @@ class ToolCall:
             self._fail(self.error)
 
 
-async def run_calls(flow: Flow, calls: Sequence[ToolCall]) -> AsyncGenerator[Event, None]:
-    """Run calls concurrently, one task each, started in order; yields what their children yield (TL-15, TL-16)."""
+def run_calls(flow: Flow, calls: Sequence[ToolCall]) -> AsyncGenerator[Event, None]:
+    """Runs calls concurrently, one task each, started in order; yields what their children yield (TL-15, TL-16)."""
     inv = flow.inv
     merge = MergePoint()
 
@@ -447,6 +447,4 @@ async def run_calls(flow: Flow, calls: Sequence[ToolCall]) -> AsyncGenerator[Eve
             call.entered = asyncio.Event()
         producers.append(lambda call=call, before=previous: run(call, before))
         previous = call if in_order else None
-    async with aclosing(merge.stream(producers)) as events:
-        async for child in events:
-            yield child
+    return merge.stream(producers)

@@ -185,12 +185,15 @@ class Event(ModelResponse):
 
     def is_final_response(self) -> bool:
         """Whether this may be shown as an agent's answer (core EVT-20). Never stored, always computed."""
-        actions = self.actions
-        if self.partial or actions.compaction is not None or actions.rewind_before_invocation_id:
+        if self.partial:
             return False
-        if actions.skip_summarization or self.long_running_tool_ids:
-            return True
-        if self.error_code:
+        actions = self.actions
+        if actions is not NO_ACTIONS:
+            if actions.compaction is not None or actions.rewind_before_invocation_id:
+                return False
+            if actions.skip_summarization:
+                return True
+        if self.long_running_tool_ids or self.error_code:
             return True
         parts = self.content.parts if self.content is not None else ()
         for part in parts:

@@ -7,10 +7,10 @@ then. Opening one copies nothing; what is derived from history hangs on the log,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from hookwork.errors import StateMutationError
+from hookwork.errors import StateMutationError, ValidationError
 from hookwork.records.event import Event, is_rewind
 
 if TYPE_CHECKING:
@@ -198,7 +198,8 @@ class Session:
     Attributes:
         session_state, app_state, user_state: frozen maps, replaced (never changed) by appends; keys without prefix.
         temp_state: ``temp:`` keys of the live handle, with prefix; never stored.
-        last_update_time: aware UTC. revision: opaque, equal = same events and state (LOG-4).
+        updated_at: when the session last changed, epoch seconds; `last_update_time` is the same as an aware datetime.
+        revision: opaque, equal = same events and state (LOG-4).
         written_keys: non-temp keys written through this handle since it was read (LOG-6).
         complete: False when older stored events are not loaded (LOG-9).
     """
@@ -209,13 +210,13 @@ class Session:
         "app_state",
         "backend",
         "id",
-        "last_update_time",
         "length",
         "log",
         "revision",
         "session_state",
         "start",
         "temp_state",
+        "updated_at",
         "user_id",
         "user_state",
         "written_keys",
@@ -228,8 +229,9 @@ class Session:
         user_id: str,
         id: str,
         log: EventLog,
-        last_update_time: datetime,
         revision: str,
+        last_update_time: datetime | None = None,
+        updated_at: float = 0.0,
         start: int = 0,
         length: int | None = None,
         session_state: Mapping[str, Any] = _NO_STATE,
@@ -248,13 +250,22 @@ class Session:
         self.app_state = app_state
         self.user_state = user_state
         self.temp_state: dict[str, Any] = {} if temp_state is None else temp_state
-        self.last_update_time = last_update_time
+        self.updated_at = updated_at if last_update_time is None else _epoch_seconds(last_update_time)
         self.revision = revision
         self.written_keys: set[str] = set()
         self.backend = backend
 
     def __repr__(self) -> str:
         return f"Session(app={self.app_name!r}, user={self.user_id!r}, id={self.id!r}, events={self.length})"
+
+    @property
+    def last_update_time(self) -> datetime:
+        """When the session last changed, aware UTC."""
+        return datetime.fromtimestamp(self.updated_at, UTC)
+
+    @last_update_time.setter
+    def last_update_time(self, moment: datetime) -> None:
+        self.updated_at = _epoch_seconds(moment)
 
     @property
     def events(self) -> Sequence[Event]:
@@ -325,11 +336,17 @@ class Session:
             app_state=app,
             user_state=user,
             temp_state=dict(self.temp_state),
-            last_update_time=self.last_update_time,
+            updated_at=self.updated_at,
             revision=self.revision if revision is None else revision,
             backend=self.backend,
         )
         return cut
+
+
+def _epoch_seconds(moment: datetime) -> float:
+    if moment.tzinfo is None:
+        raise ValidationError("last_update_time must be an aware datetime; add tzinfo=UTC", path="last_update_time")
+    return moment.timestamp()
 
 
 def split_state(delta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
