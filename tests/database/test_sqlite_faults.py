@@ -20,6 +20,8 @@ from hookwork.platform import use_clock, use_sleep
 from hookwork.records.content import Blob, Content, Part
 from hookwork.records.event import new_event
 from hookwork_database import DatabaseSessionService, session_service
+from hookwork_database.extension import create_session_service
+from hookwork_database.opening import dialect_of
 from hookwork_database.sqlite.connecting import Connector
 from hookwork_database.sqlite.store import SqliteStore
 from hookwork_testkit.suites.base import Snapshot, say, texts
@@ -322,3 +324,39 @@ def test_url_2_options_of_a_url_hold_for_a_service_made_by_hand() -> None:
         DatabaseSessionService("sqlite://?foreign_appends=refuse", foreign_appends="absorb").foreign_appends == "absorb"
     )
     assert DatabaseSessionService("sqlite://").foreign_appends == "absorb"
+
+
+@pytest.mark.parametrize(
+    ("url", "dialect"),
+    [
+        ("sqlite+aiosqlite:///s.db", "sqlite"),
+        ("SQLite:///s.db", "sqlite"),
+        ("postgresql+asyncpg://h/d", "postgresql"),
+        ("postgresql+psycopg://h/d", "postgresql"),
+        ("postgres://h/d", "postgresql"),
+        ("mysql+asyncmy://h/d", "mysql"),
+        ("mysql+aiomysql://h/d", "mysql"),
+        ("mariadb+asyncmy://h/d", "mariadb"),
+    ],
+)
+def test_url_4_driver_suffixes_are_accepted(url: str, dialect: str) -> None:
+    """They say nothing here: the driver is the distribution's own."""
+    assert dialect_of(url) == dialect
+    assert create_session_service(url, {}) is not None
+
+
+@pytest.mark.parametrize(
+    ("url", "right"),
+    [
+        ("postgresql+psycopg2://u:secret@h/d", "postgresql+asyncpg"),
+        ("postgres+psycopg2://u:secret@h/d", "postgresql+asyncpg"),
+        ("postgresql+pg8000://u:secret@h/d", "postgresql+asyncpg"),
+        ("mysql+mysqldb://u:secret@h/d", "mysql+asyncmy"),
+        ("mariadb+mariadbconnector://u:secret@h/d", "mariadb+asyncmy"),
+    ],
+)
+def test_url_4_a_driver_that_blocks_is_refused_and_the_right_one_named(url: str, right: str) -> None:
+    with pytest.raises(ConfigurationError, match="blocks the event loop") as refused:
+        create_session_service(url, {})
+    assert right in str(refused.value)
+    assert "secret" not in str(refused.value)

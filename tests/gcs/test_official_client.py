@@ -65,6 +65,7 @@ def official(python: str, gcs: str) -> Callable[..., str]:
 
 
 async def test_the_official_client_reads_what_we_write(official: Callable[..., str], gcs: str) -> None:
+    """GCS-1: under the object names of ADK-Go and google-adk."""
     make_bucket(gcs, "official-reads")
     service = GcsArtifactService("official-reads", first_version=0)
     picture = Part(inline_data=Blob(data=bytes(range(256)), mime_type="image/png", display_name="Ä"))

@@ -25,7 +25,7 @@ def fake() -> FakeBucket:
 
 
 async def test_ca_18_objects_of_google_adk(fake: FakeBucket) -> None:
-    """Text marker, display name, URI, name with a slash, version 0: as google-adk 2.13 writes them."""
+    """GCS-1, GCS-7: text marker, display name, URI, name with a slash, version 0: as google-adk 2.13 writes them."""
     fake.put("shop/ann/s1/t.txt/0", "ü".encode(), "text/plain", adkIsText="true", pages="2")
     fake.put("shop/ann/s1/pic.png/0", b"p", "image/png", adkDisplayName="Bild")
     fake.put("shop/ann/s1/ref/0", b"", "video/mp4", adkFileUri="gs://other/film.mp4", adkFileMimeType="video/mp4")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hookwork.errors import SessionNotFoundError, ValidationError
+from hookwork.errors import SessionNotFoundError, StaleSessionError, ValidationError
 from hookwork.platform import use_clock, use_uuids
 from hookwork.records.event import Event, EventActions, new_event
 from hookwork_inmemory import InMemorySessionService
@@ -133,3 +133,68 @@ async def test_log_8_tail_is_not_mixed_with_other_filters() -> None:
         await service.get_session(**KEY, session_id="s", tail=1, num_recent_events=1)
     with pytest.raises(ValidationError, match="count"):
         await service.load_earlier(session, -1)
+
+
+async def test_inm_1_ids_that_run_together_are_different_sessions() -> None:
+    """Whatever stands between them: the key is three ids, and the list is ordered by time, user, id (SES-9)."""
+    service = InMemorySessionService()
+    keys = [("a", "b", "c"), ("a", "bc", "c"), ("ab", "c", "c"), ("a", "b\x01", "c"), ("a", "b/c", "d")]
+    ticks = count()
+    with use_clock(lambda: _clock(-next(ticks))):
+        for app, user, name in keys:
+            await service.create_session(app_name=app, user_id=user, session_id=name, state={"k": f"{app}|{user}"})
+    for app, user, name in keys:
+        found = await service.get_session(app_name=app, user_id=user, session_id=name)
+        assert found.state["k"] == f"{app}|{user}"
+    listed = await service.list_sessions(app_name="a")
+    assert [session.user_id for session in listed] == ["b/c", "b\x01", "bc", "b"], "the newest last"
+
+
+async def test_inm_2_everything_is_decided_before_the_log_and_the_log_before_the_handle() -> None:
+    """SES-19 before SES-18: a lost reply is no stale handle, even when a common key was written meanwhile."""
+    service = InMemorySessionService()
+    session = await service.create_session(**KEY, session_id="s")
+    lost, behind = session.view(), session.view()
+    event = new_event("i", author="u", actions=EventActions(state_delta={"k": 1}))
+    await service.append_event(lost, event)
+    await service.append_event(lost, new_event("i", author="u", actions=EventActions(state_delta={"k": 2})))
+    before = (list(behind.events), dict(behind.state), behind.revision)
+    with pytest.raises(StaleSessionError):
+        await service.append_event(behind, new_event("i", author="u", actions=EventActions(state_delta={"k": 3})))
+    assert (list(behind.events), dict(behind.state), behind.revision) == before
+    assert await service.append_event(behind, event) == event
+    assert (len(behind.events), dict(behind.state)) == (1, {"k": 1})
+    await service.delete_session(**KEY, session_id="s")
+    with pytest.raises(SessionNotFoundError):
+        await service.append_event(behind, event)
+    assert len(behind.events) == 1
+
+
+async def test_inm_3_times_are_filtered_before_the_newest_are_taken() -> None:
+    """Over times that are in no order, where a binary search would find nothing."""
+    service = InMemorySessionService()
+    session = await service.create_session(**KEY, session_id="s")
+    for at in (9.0, 1.0, 8.0, 2.0, 7.0, 3.0):
+        await service.append_event(session, Event(invocation_id="i", author="u", timestamp=at))
+    found = await service.get_session(**KEY, session_id="s", after=7.0, num_recent_events=2)
+    assert [event.timestamp for event in found.events] == [8.0, 7.0]
+
+
+@pytest.mark.parametrize("value", [object(), {1}, float("inf"), b"bytes", {"deep": [float("nan")]}])
+async def test_inm_4_what_no_database_keeps_is_refused_here_too(value: Any) -> None:
+    service = InMemorySessionService()
+    with pytest.raises(ValidationError):
+        await service.create_session(**KEY, session_id="s", state={"bad": value})
+    session = await service.create_session(**KEY, session_id="s")
+    with pytest.raises(ValidationError):
+        await service.append_event(
+            session, new_event("i", author="u", actions=EventActions(state_delta={"bad": value}))
+        )
+    assert (list(session.events), dict(session.state)) == ([], {})
+
+
+async def test_ses_4_a_new_session_is_of_now() -> None:
+    service = InMemorySessionService()
+    with use_clock(lambda: _clock(5)):
+        session = await service.create_session(**KEY)
+    assert session.last_update_time == _clock(5)

@@ -106,6 +106,7 @@ relaxed = settings(
 @given(data=st.data())
 @relaxed
 def test_cod_3_what_is_written_is_read_back_under_all_switches(kind: type[Record], data: st.DataObject) -> None:
+    """CS-42: unknown keys at every depth, free-form keys that look like field names."""
     record = data.draw(STRATEGIES[kind])
     for keys, times in SWITCHES:
         document = dump(record, keys, times)
