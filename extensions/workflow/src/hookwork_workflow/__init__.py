@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hookwork.node import Node, NodeConfig, NodeOutcome, Pause, build_node
     from hookwork.records.event import RequestInput
+    from hookwork_workflow.decorator import node
     from hookwork_workflow.edges import DEFAULT, START, Edge, EdgeBuilder, Edges, chain, fan_in, fan_out, routes
     from hookwork_workflow.errors import (
         GraphChanged,
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
     from hookwork_workflow.graph import Graph, compile_graph
     from hookwork_workflow.loop import LoopAgent
     from hookwork_workflow.nodes.base import GraphNode
+    from hookwork_workflow.nodes.function import FunctionNode
     from hookwork_workflow.nodes.join import Join
+    from hookwork_workflow.nodes.tool import ToolNode
     from hookwork_workflow.parallel import ParallelAgent
+    from hookwork_workflow.results import Routed, progress, routed
     from hookwork_workflow.retry import Retry
     from hookwork_workflow.sequential import SequentialAgent
 
@@ -39,9 +43,11 @@ _HOMES = {
         "NodeConfig",
         "NodeOutcome",
         "Pause",
+        "ToolNode",
         "build_node",
     ),
     "hookwork.records.event": ("RequestInput",),
+    "hookwork_workflow.decorator": ("node",),
     "hookwork_workflow.edges": (
         "DEFAULT",
         "Edge",
@@ -51,6 +57,9 @@ _HOMES = {
         "chain",
         "fan_in",
         "fan_out",
+        "node",
+        "progress",
+        "routed",
         "routes",
     ),
     "hookwork_workflow.errors": (
@@ -68,16 +77,21 @@ _HOMES = {
         "OutputAlreadyDelegated",
         "OutputValidationError",
         "ReplayDivergence",
+        "Routed",
         "RunawayGraph",
     ),
     "hookwork_workflow.graph": (
+        "FunctionNode",
         "Graph",
         "compile_graph",
     ),
     "hookwork_workflow.loop": ("LoopAgent",),
     "hookwork_workflow.nodes.base": ("GraphNode",),
+    "hookwork_workflow.nodes.function": ("FunctionNode",),
     "hookwork_workflow.nodes.join": ("Join",),
+    "hookwork_workflow.nodes.tool": ("ToolNode",),
     "hookwork_workflow.parallel": ("ParallelAgent",),
+    "hookwork_workflow.results": ("Routed", "progress", "routed"),
     "hookwork_workflow.retry": ("Retry",),
     "hookwork_workflow.sequential": ("SequentialAgent",),
 }

@@ -1,0 +1,155 @@
+"""Tools as nodes (workflow §1.4, tools-plugins TL-27)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hookwork.confirmation import REQUEST_CONFIRMATION, read_confirmation
+from hookwork.errors import ConfirmationRejected, InputValidationError, OutputValidationError
+from hookwork.node import NodeConfig
+from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part
+from hookwork.records.event import Event, EventActions, RequestInput, ToolConfirmation
+from hookwork_workflow.json_form import to_json
+from hookwork_workflow.nodes.base import GraphNode
+from hookwork_workflow.results import output_event
+from hookwork_workflow.schemas import SchemaFault, check_tool_output, schema_of
+
+if TYPE_CHECKING:
+    from hookwork.tool import Tool
+    from hookwork_workflow.tool_chain import ToolRun
+
+#: What a node whose call was rejected gives (workflow WB-3).
+REJECTED = "This tool call is rejected."
+
+_CONFIRMATION = "wf_tool_confirmation"
+_CALL = "wf_tool"
+_MISSING: Any = object()
+
+
+class ToolNode(GraphNode[Any, Any]):
+    """A tool as a node: its input is the arguments, its result the output.
+
+    The plugins' tool hooks, the confirmation gate and `perform_tool` hold as for a model's call. A call that needs an
+    approval makes the node wait; rejected, it gives ``{"error": …}`` and the body does not run. A long-running tool
+    makes it wait for its result. A result that stands alone under ``result`` is the output as it is.
+
+    Args:
+        tool: its name becomes the node's, unless ``name`` is given.
+        output_schema: what the result has to be; a type or JSON schema (NODE-5).
+    """
+
+    kind = "tool"
+    config = NodeConfig(rerun_on_resume=True)
+
+    def __init__(
+        self,
+        tool: Tool,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        output_schema: Any = None,
+        config: NodeConfig | None = None,
+    ) -> None:
+        resolve = getattr(tool, "resolve", None)
+        if callable(resolve):
+            resolve()
+        self.tool = tool
+        self.name = tool.name if name is None else name
+        self.description = tool.description if description is None else description
+        self.output_schema = output_schema
+        if config is not None:
+            self.config = config
+
+    @property
+    def takes_context(self) -> bool:  # type: ignore[override]
+        """True: the tool's own effect is asked for, never one of the node (EFF-8)."""
+        return True
+
+    def validate_input(self, value: Any) -> Any:
+        """The arguments as an object; text that holds a JSON object is read. The tool checks them further."""
+        plain = to_json(value)
+        if isinstance(plain, str):
+            try:
+                plain = msgspec.json.decode(plain)
+            except msgspec.DecodeError as error:
+                raise InputValidationError(self.name, "expected the tool's arguments as a JSON object") from error
+        if plain is None:
+            return {}
+        if not isinstance(plain, Mapping):
+            kind = type(plain).__name__
+            raise InputValidationError(self.name, f"expected the tool's arguments as an object, got {kind}")
+        return plain
+
+    def validate_output(self, value: Any) -> Any:
+        schema = schema_of(self.output_schema)
+        if schema is None or isinstance(value, Event | RequestInput):
+            return value
+        try:
+            return check_tool_output(schema, value)
+        except SchemaFault as fault:
+            raise OutputValidationError(self.name, str(fault)) from fault
+
+    async def run(self, ctx: Any, input: Any) -> AsyncIterator[Event]:
+        from hookwork.records.frozen import thaw
+        from hookwork_workflow.tool_chain import ToolRun
+
+        call_id, question = ctx.interrupt_id(_CALL), ctx.interrupt_id(_CONFIRMATION)
+        result = ctx.resume_inputs.get(call_id, _MISSING)
+        if result is not _MISSING:  # a long-running tool has answered
+            if (event := _final(result)) is not None:
+                yield event
+            return
+        answer = ctx.resume_inputs.get(question, _MISSING)
+        approval = None if answer is _MISSING else read_confirmation(answer, call_id=question)
+        run = ToolRun(self.name, ctx, self.tool, thaw(input) if input else {}, call_id, approval)
+        try:
+            result = await run.execute()
+        except ConfirmationRejected:
+            payload = approval.payload if approval is not None else None
+            yield Event(output={"error": REJECTED, "payload": payload} if payload is not None else {"error": REJECTED})
+            return
+        for event in self._events(run, result, question):
+            yield event
+
+    def _events(self, run: ToolRun, result: dict[str, Any] | None, question: str) -> list[Event]:
+        call = FunctionCall(id=run.ctx.function_call_id, name=self.tool.name, args=run.args)
+        if run.asked is not None:
+            return [_request(question, call, run.asked)]
+        if self.tool.is_long_running and not run.finished:
+            asked = Event(
+                content=Content(role="model", parts=[Part(function_call=call)]), long_running_tool_ids=(call.id or "",)
+            )
+            if result is None:
+                return [asked]
+            status = FunctionResponse(id=call.id, name=call.name, response=result)
+            return [asked, Event(content=Content(role="user", parts=[Part(function_response=status)]))]
+        event = _final(result)
+        actions = run.ctx.actions
+        if actions.escalate or actions.transfer_to_agent:
+            flags = EventActions(escalate=actions.escalate, transfer_to_agent=actions.transfer_to_agent)
+            event = (event or Event()).replace(actions=flags)
+        return [event] if event is not None else []
+
+
+def _final(result: Any) -> Event | None:
+    """The output event: what stands alone under ``result`` is what the tool's function returned."""
+    alone = isinstance(result, Mapping) and list(result) == ["result"]
+    return output_event(result["result"] if alone else result, text_as_content=True)
+
+
+def _request(question: str, call: FunctionCall, asked: ToolConfirmation) -> Event:
+    """The event that asks a person to approve the call, as an LLM agent asks (HITL-05)."""
+    from hookwork.records.codec import dump
+
+    request = FunctionCall(
+        id=question,
+        name=REQUEST_CONFIRMATION,
+        args={
+            "originalFunctionCall": {"id": call.id or "", "name": call.name or "", "args": to_json(call.args or {})},
+            "toolConfirmation": dump(asked),
+        },
+    )
+    return Event(content=Content(role="model", parts=[Part(function_call=request)]), long_running_tool_ids=(question,))
