@@ -96,7 +96,17 @@ def test_fn_6_functions_methods_tools_and_toolsets_may_stand_in_tools() -> None:
     agent = LlmAgent(name="a", tools=[look, Desk().ask, Named("n"), toolset])
     assert [one.name for one in agent.function_tools] == ["look", "ask", "n"]
     assert isinstance(agent.function_tools[0], FunctionTool)
-    assert agent.toolsets == (toolset,)
+    assert agent.toolsets == (toolset,)  # moved out of `tools`
+
+
+def test_core_2_toolsets_may_be_given_as_such_and_come_after_those_among_the_tools() -> None:
+    one, two = Empty(), Empty()
+    agent = LlmAgent(name="a", tools=[look, one], toolsets=[two])
+    assert ([tool.name for tool in agent.tools], agent.toolsets) == (["look"], (one, two))
+    copy = agent.clone(name="b", tools=[])
+    assert (copy.tools, copy.toolsets) == ((), (one, two))
+    with pytest.raises(ConfigurationError, match=r"'a'.*goes into tools"):
+        LlmAgent(name="a", toolsets=[look])  # type: ignore[list-item]
 
 
 def test_what_is_no_tool_is_refused() -> None:

@@ -390,6 +390,7 @@ def test_every_value_hook_has_its_three_rows() -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("hook", FIRST_HOOKS)
 async def test_short_circuit(runner_factory: Any, hook: str, mode: str) -> None:
+    """PLUG-10, PLUG-11, PLUG-13, PLUG-20, PLUG-22, PLUG-30, PLUG-32, PLUG-33, PLUG-34, PLUG-35, PLUG-37: a row each."""
     row = TABLE[hook, mode]
     result = await run_case(runner_factory, hook, mode)
     assert result.stored == row.stored
@@ -438,6 +439,7 @@ async def test_plug_36_tool_not_found(runner_factory: Any, hook: str, mode: str)
 async def test_notify_hooks_call_all_and_their_raise_changes_nothing(
     runner_factory: Any, hook: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """PLUG-12, PLUG-40, PLUG-42, PLUG-43."""
     log: list[str] = []
 
     class Raises(Plugin):

@@ -12,7 +12,7 @@ from hookwork.errors import ConfigurationError, DuplicateToolError
 from hookwork.model import Model
 from hookwork.node import Standing
 from hookwork.tool import RESERVED_TOOL_NAMES, Closable, Tool, Toolset, capability
-from hookwork_llm.fields import MODEL_CALLBACKS, as_config, as_stages, as_tools, check_fields
+from hookwork_llm.fields import MODEL_CALLBACKS, as_config, as_stages, as_tools, as_toolsets, check_fields
 
 if TYPE_CHECKING:
     from hookwork.context import InvocationContext
@@ -42,6 +42,10 @@ def _tools_given(value: Iterable[Any]) -> tuple[Tool | Toolset, ...]:
     return value  # type: ignore[return-value]
 
 
+def _toolsets_given(value: Iterable[Toolset]) -> tuple[Toolset, ...]:
+    return value  # type: ignore[return-value]
+
+
 def _stages_given(value: Iterable[RequestStage]) -> tuple[RequestStage, ...]:
     return value  # type: ignore[return-value]
 
@@ -57,7 +61,8 @@ class LlmAgent(Agent):
         templating: False sends instructions as they are written.
         global_instruction, global_instruction_provider: the same for the whole tree; only the root's count.
         generate_content_config: generation settings, or a dict of them; a system instruction in it comes first.
-        tools: functions, bound methods, Tools and Toolsets.
+        tools: functions, bound methods, Tools and Toolsets; a Toolset in it is moved to ``toolsets``.
+        toolsets: listed once per agent call; their tools come after ``tools``.
         mode: ``"chat"`` (also None): talks with the user; ``"task"``: its parent hands it a task, it talks with the
             user in a scope of its own until it calls `finish_task`; ``"single_turn"``: its parent calls it like a
             function.
@@ -85,6 +90,7 @@ class LlmAgent(Agent):
     global_instruction_provider: Callback | None = None
     generate_content_config: GenerateContentConfig | None = field(default=None, converter=_config_given)
     tools: tuple[Tool | Toolset, ...] = field(default=(), converter=_tools_given)
+    toolsets: tuple[Toolset, ...] = field(default=(), converter=_toolsets_given)
     mode: str | None = None
     include_contents: str = "default"
     input_schema: Any = None
@@ -106,7 +112,9 @@ class LlmAgent(Agent):
     def __attrs_post_init__(self) -> None:
         Agent.__attrs_post_init__(self)
         where = f"agent {self.name!r}"
-        object.__setattr__(self, "tools", as_tools(self.tools, where))
+        tools, moved = as_tools(self.tools, where)
+        object.__setattr__(self, "tools", tools)
+        object.__setattr__(self, "toolsets", (*moved, *as_toolsets(self.toolsets, where)))
         object.__setattr__(self, "request_stages", as_stages(self.request_stages, where))
         object.__setattr__(self, "generate_content_config", as_config(self.generate_content_config, where))
         check_callbacks(self, *MODEL_CALLBACKS)
@@ -137,12 +145,7 @@ class LlmAgent(Agent):
     @property
     def function_tools(self) -> tuple[Tool, ...]:
         """The tools given one by one, in order."""
-        return tuple(tool for tool in self.tools if isinstance(tool, Tool))
-
-    @property
-    def toolsets(self) -> tuple[Toolset, ...]:
-        """The toolsets among ``tools``, in order."""
-        return tuple(tool for tool in self.tools if isinstance(tool, Toolset))
+        return self.tools  # type: ignore[return-value]  # toolsets were moved out of it
 
     def body(self, ctx: InvocationContext) -> AsyncIterator[Event]:
         from hookwork_llm.flow import run_flow

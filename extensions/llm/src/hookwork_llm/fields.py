@@ -32,19 +32,37 @@ def listed(value: Any, where: str, name: str, what: str) -> list[Any]:
     return list(value)
 
 
-def as_tools(values: Any, where: str) -> tuple[Tool | Toolset, ...]:
-    """Functions become tools; tools and toolsets stay; what is a tool by its methods alone gets the rest of a Tool."""
+def as_tools(values: Any, where: str) -> tuple[tuple[Tool, ...], tuple[Toolset, ...]]:
+    """The tools, and the toolsets among them, each in order.
+
+    Functions become tools; what is a tool by its methods alone gets the rest of a Tool.
+    """
     from hookwork_llm.adopted import AdoptedTool
     from hookwork_llm.functions import as_tool
 
-    tools: list[Tool | Toolset] = []
+    tools: list[Tool] = []
+    toolsets: list[Toolset] = []
     for value in listed(values, where, "tools", "functions, tools and toolsets"):
+        if isinstance(value, Toolset):
+            toolsets.append(value)
+            continue
         try:
-            made = value if isinstance(value, Toolset) else as_tool(value)
+            made = as_tool(value)
         except InvalidToolError as error:
             raise InvalidToolError(f"{where}: {error}") from error
-        tools.append(made if isinstance(made, Tool | Toolset) else AdoptedTool(made))
-    return tuple(tools)
+        tools.append(made if isinstance(made, Tool) else AdoptedTool(made))
+    return tuple(tools), tuple(toolsets)
+
+
+def as_toolsets(values: Any, where: str) -> tuple[Toolset, ...]:
+    """The toolsets given as such."""
+    toolsets = tuple(listed(values, where, "toolsets", "toolsets"))
+    for toolset in toolsets:
+        if not isinstance(toolset, Toolset):
+            raise ConfigurationError(
+                f"{where}: {toolset!r} in toolsets is no Toolset; a tool or function goes into tools"
+            )
+    return toolsets
 
 
 def as_stages(values: Any, where: str) -> tuple[RequestStage, ...]:

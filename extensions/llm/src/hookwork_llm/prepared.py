@@ -49,7 +49,7 @@ class Prepared:
         )
         self.tasks = frozenset(child.name for child in called if child.delegate)
         self.finish_tool = FinishTaskTool(agent) if agent.delegate else None
-        has_functions = bool(agent.tools or self.agent_tools or self.targets)
+        has_functions = bool(agent.tools or agent.toolsets or self.agent_tools or self.targets)
         #: how a reply gets its form: the model's own schema support, or a tool (OUT-1, OUT-2).
         combines = self.model is not None and self.model.capabilities.output_schema_with_tools
         self.reply_tool = (
