@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     from hookwork_modelkit.clients import ClientPool, ModelClients
     from hookwork_modelkit.conversion import convert_response
     from hookwork_modelkit.errors import model_error, refusal, transport_error
+    from hookwork_modelkit.genai_schemas import InexpressibleSchema, to_genai_schema
     from hookwork_modelkit.retrying import RetryPolicy, with_retries
     from hookwork_modelkit.schemas import to_json_schema
 
 _HOMES = {
     "ClientPool": "clients",
+    "InexpressibleSchema": "genai_schemas",
     "ModelClients": "clients",
     "RetryPolicy": "retrying",
     "StreamAggregator": "aggregation",
@@ -23,6 +25,7 @@ _HOMES = {
     "guarded": "calls",
     "model_error": "errors",
     "refusal": "errors",
+    "to_genai_schema": "genai_schemas",
     "to_json_schema": "schemas",
     "transport_error": "errors",
     "with_retries": "retrying",
@@ -30,6 +33,7 @@ _HOMES = {
 
 __all__ = [
     "ClientPool",
+    "InexpressibleSchema",
     "ModelClients",
     "RetryPolicy",
     "StreamAggregator",
@@ -37,6 +41,7 @@ __all__ = [
     "guarded",
     "model_error",
     "refusal",
+    "to_genai_schema",
     "to_json_schema",
     "transport_error",
     "with_retries",
