@@ -15,6 +15,8 @@ from hookwork_workflow import ParallelAgent, SequentialAgent
 async def test_case_hitl_2_approval_deep_in_the_tree_then_the_rest_of_the_sequence(
     backend: Any, confirmed: bool
 ) -> None:
+    """HITL-18, WFA-6: the asker sits in a sequence below a hand-over; its parents go on after it."""
+
     def build(world: World) -> Any:
         tools = [world.tool("look"), world.tool("go", require_confirmation=True)]
         plan = world.llm("plan", call("look", id="l1"), call("go", id="g1"), "planned", tools=tools)

@@ -152,7 +152,7 @@ async def test_acv_2_standing_around_before_body_after_in_this_order() -> None:
     assert set(log) == {"standing"}
 
 
-async def test_acv_2_events_are_completed_and_the_writes_of_each_stage_are_its_own() -> None:
+async def test_acv_2_agt_10_events_are_completed_and_the_writes_of_each_stage_are_its_own() -> None:
     def before(ctx: CallbackContext) -> None:
         ctx.state["before"] = 1
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import json
+import sys
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -39,6 +42,53 @@ def report(site: Any, **environ: str) -> tuple[Any, str]:
     done = site.python(REPORT, **environ)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), done.stderr
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def entry_modules() -> list[tuple[str, Path]]:
+    """(module, file) of everything that the distributions of this repository name under ``hookwork``."""
+    found = []
+    for project in sorted([*ROOT.glob("extensions/*/pyproject.toml"), *ROOT.glob("contrib/*/pyproject.toml")]):
+        groups = tomllib.loads(project.read_text(encoding="utf-8"))["project"].get("entry-points", {})
+        for target in groups.get("hookwork", {}).values():
+            module = target.partition(":")[0]
+            at = project.parent / "src" / Path(*module.split("."))
+            found.append((module, at / "__init__.py" if at.is_dir() else at.with_suffix(".py")))
+    return found
+
+
+@pytest.mark.parametrize(("module", "file"), entry_modules(), ids=[name for name, _ in entry_modules()])
+def test_ext_1_an_extensions_module_imports_only_the_kit_and_the_standard_library(module: str, file: Path) -> None:
+    package = module.partition(".")[0]
+    allowed = {"hookwork", package, *sys.stdlib_module_names}
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or package]
+        assert {name.partition(".")[0] for name in names} <= allowed, ast.unparse(node)
+
+
+def test_ext_1_there_are_three_groups_and_plugins_are_never_active_by_themselves(fake_site: Any) -> None:
+    assert set(GROUPS) == {"hookwork", "hookwork.plugins", "hookwork.agents"}
+    plugin = "from hookwork import Plugin\nclass Loud(Plugin):\n    def before_run(self):\n        print('loud')\n"
+    fake_site.install("loud", {"hookwork.plugins": {"loud": "fake_loud:Loud"}}, {"fake_loud": plugin})
+    done = fake_site.python(
+        """
+        import sys
+        from hookwork import Agent, Event, Runner, text_content
+        async def body(ctx):
+            yield Event(content=text_content("hi"))
+        agent = Agent(name="a", body=body)
+        for plugins in ([], ["loud"]):
+            runner = Runner(agent, plugins=plugins)
+            print("fake_loud" in sys.modules, [name for name, _ in runner.hooks.plugins])
+            list(runner.run_sync(user_id="u", message="x"))
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:3] == ["False []", "True ['Loud']", "loud"]
 
 
 def test_ext_2_order_is_by_normalised_distribution_then_entry_point(fake_site: Any) -> None:
@@ -93,10 +143,10 @@ def test_ext_3_allow_list_loads_only_those_and_imports_nothing_else(fake_site: A
 
 
 def test_ext_3_a_misspelt_name_in_the_allow_list_is_warned_about(fake_site: Any) -> None:
-    fake_site.install("one", {"hookwork": {"one": "fake_one"}}, {"fake_one": EXTENSION})
-    found, stderr = report(fake_site, HOOKWORK_EXTENSIONS="oen")
+    fake_site.install("one", {"hookwork": {"zebra": "fake_one"}}, {"fake_one": EXTENSION})
+    found, stderr = report(fake_site, HOOKWORK_EXTENSIONS="zebar")
     assert found["who"] == []
-    assert "HOOKWORK_EXTENSIONS: no extension is named 'oen' (did you mean 'one'?)" in stderr
+    assert "HOOKWORK_EXTENSIONS: no extension is named 'zebar' (did you mean 'zebra'?)" in stderr
 
 
 def test_ext_3_disabled_extensions_are_not_imported(fake_site: Any) -> None:

@@ -261,14 +261,14 @@ def test_url_1_unset_sessions_are_in_memory() -> None:
         (resolve_memory_service, "vertexai://p/l/e", ["extensions asked: NotesProvider"]),
     ],
 )
-def test_url_8_errors_name_scheme_kind_and_remedy(resolve: Any, url: str, texts: list[str]) -> None:
+def test_url_8_ext_6_errors_name_scheme_kind_and_remedy(resolve: Any, url: str, texts: list[str]) -> None:
     with use_extensions([NotesProvider()]), pytest.raises(ConfigurationError) as caught:
         resolve(url)
     for text in texts:
         assert text in str(caught.value)
 
 
-def test_url_3_user_info_is_in_no_text() -> None:
+def test_url_3_ext_6_user_info_is_in_no_text() -> None:
     with use_extensions([]), pytest.raises(ConfigurationError) as caught:
         resolve_session_service("postgresql://bob:hunter2@host:5432/db?password=hunter2")
     assert "hunter2" not in str(caught.value)
