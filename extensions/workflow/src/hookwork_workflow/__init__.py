@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hookwork_workflow.nodes.function import FunctionNode
     from hookwork_workflow.nodes.join import Join
     from hookwork_workflow.nodes.tool import ToolNode
-    from hookwork_workflow.parallel import ParallelAgent
+    from hookwork_workflow.parallel_agent import ParallelAgent
     from hookwork_workflow.results import Routed, progress, routed
     from hookwork_workflow.retry import Retry
     from hookwork_workflow.sequential import SequentialAgent
@@ -43,7 +43,6 @@ _HOMES = {
         "NodeConfig",
         "NodeOutcome",
         "Pause",
-        "ToolNode",
         "build_node",
     ),
     "hookwork.records.event": ("RequestInput",),
@@ -57,9 +56,6 @@ _HOMES = {
         "chain",
         "fan_in",
         "fan_out",
-        "node",
-        "progress",
-        "routed",
         "routes",
     ),
     "hookwork_workflow.errors": (
@@ -77,11 +73,9 @@ _HOMES = {
         "OutputAlreadyDelegated",
         "OutputValidationError",
         "ReplayDivergence",
-        "Routed",
         "RunawayGraph",
     ),
     "hookwork_workflow.graph": (
-        "FunctionNode",
         "Graph",
         "compile_graph",
     ),
@@ -90,8 +84,12 @@ _HOMES = {
     "hookwork_workflow.nodes.function": ("FunctionNode",),
     "hookwork_workflow.nodes.join": ("Join",),
     "hookwork_workflow.nodes.tool": ("ToolNode",),
-    "hookwork_workflow.parallel": ("ParallelAgent",),
-    "hookwork_workflow.results": ("Routed", "progress", "routed"),
+    "hookwork_workflow.parallel_agent": ("ParallelAgent",),
+    "hookwork_workflow.results": (
+        "Routed",
+        "progress",
+        "routed",
+    ),
     "hookwork_workflow.retry": ("Retry",),
     "hookwork_workflow.sequential": ("SequentialAgent",),
 }
@@ -103,6 +101,7 @@ __all__ = [
     "Edge",
     "EdgeBuilder",
     "Edges",
+    "FunctionNode",
     "Graph",
     "GraphChanged",
     "GraphError",
@@ -128,13 +127,18 @@ __all__ = [
     "ReplayDivergence",
     "RequestInput",
     "Retry",
+    "Routed",
     "RunawayGraph",
     "SequentialAgent",
+    "ToolNode",
     "build_node",
     "chain",
     "compile_graph",
     "fan_in",
     "fan_out",
+    "node",
+    "progress",
+    "routed",
     "routes",
 ]
 
