@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from hookwork_llm.compaction import EventsCompaction, LlmSummarizer, Summarizer
     from hookwork_llm.functions import FunctionTool, StreamingTool, as_tool, tool
     from hookwork_llm.instructions import inject_session_state
+    from hookwork_llm.model_wrappers.fallback import FallbackModel
+    from hookwork_llm.model_wrappers.router import RouterModel
     from hookwork_llm.planning import Planner, PlanReActPlanner
     from hookwork_llm.request_stages import RequestStage
     from hookwork_llm.tools.agent_tool import AgentTool
@@ -28,6 +30,8 @@ _HOMES = {
     "compaction": ("EventsCompaction", "LlmSummarizer", "Summarizer"),
     "functions": ("FunctionTool", "StreamingTool", "as_tool", "tool"),
     "instructions": ("inject_session_state",),
+    "model_wrappers.fallback": ("FallbackModel",),
+    "model_wrappers.router": ("RouterModel",),
     "planning": ("PlanReActPlanner", "Planner"),
     "request_stages": ("RequestStage",),
     "tools.agent_tool": ("AgentTool",),
@@ -48,6 +52,7 @@ __all__ = [
     "Example",
     "ExampleTool",
     "ExitLoopTool",
+    "FallbackModel",
     "FunctionTool",
     "GoogleSearchTool",
     "LlmAgent",
@@ -61,6 +66,7 @@ __all__ = [
     "PreloadMemoryTool",
     "RequestInputTool",
     "RequestStage",
+    "RouterModel",
     "StreamingTool",
     "Summarizer",
     "allowed_tools",
