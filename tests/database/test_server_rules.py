@@ -26,8 +26,10 @@ from hookwork_database.loaded import Marker
 from hookwork_database.moments import naive_of
 from hookwork_database.reading import Known
 from hookwork_database.servers import mysql, postgresql
-from hookwork_database.servers.mysql import MySqlLayout, MySqlStore
-from hookwork_database.servers.postgresql import PostgresLayout, PostgresStore
+from hookwork_database.servers.mysql import MySqlStore
+from hookwork_database.servers.mysql_statements import MySqlLayout
+from hookwork_database.servers.postgresql import PostgresStore
+from hookwork_database.servers.postgresql_statements import PostgresLayout
 from hookwork_database.writing import Appended, AppendRequest, Existing, Missing, append_fully
 from hookwork_testkit.suites.base import say, texts
 

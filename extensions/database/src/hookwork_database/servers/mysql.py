@@ -8,14 +8,15 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from hookwork.errors import BackendError, ConfigurationError
+from hookwork.records.frozen import FrozenDict
 from hookwork.urls import redact_url
-from hookwork_database.documents import state_of_document
 from hookwork_database.keys import SessionKey
-from hookwork_database.layouts.adk import DocumentLayout
 from hookwork_database.layouts.base import Layout
-from hookwork_database.moments import micros_of, naive_of
+from hookwork_database.layouts.versions import check_event_columns, check_version
 from hookwork_database.plans import Created
 from hookwork_database.reading import Known, Snapshot, Want, read_session
+from hookwork_database.servers.fast import parts_of, shared_writes
+from hookwork_database.servers.mysql_statements import MySqlLayout, append_block, opening
 from hookwork_database.servers.mysql_tables import (
     COLUMNS,
     STORED_KEYS,
@@ -25,9 +26,9 @@ from hookwork_database.servers.mysql_tables import (
     stored_keys_parameters,
 )
 from hookwork_database.servers.pool import Connections, Pool
-from hookwork_database.servers.snapshots import can_be_one_statement, decoded, known_place
+from hookwork_database.servers.snapshots import can_be_one_statement, decoded
 from hookwork_database.servers.store import ServerStore
-from hookwork_database.writing import Appended, AppendRequest, Outcome, append_fully
+from hookwork_database.writing import Appended, AppendRequest
 
 #: Error number → (code, meaning, whether the same call may succeed later). 1020 is MariaDB's (spec DBL-6).
 _MEANINGS = {
@@ -51,94 +52,6 @@ _MEANINGS = {
     2006: ("connection", "the server ended the connection", True),
     2013: ("connection", "the line was lost", True),
 }
-
-_EVENTS = "app_name = ? AND user_id = ? AND session_id = ?"
-_ROW = "app_name = ? AND user_id = ? AND id = ?"
-
-#: The open of one session in one statement (DBP-7): see `snapshots.snapshot_of` for its rows. Parameters: `_opening`.
-_SNAPSHOT = f"""
-WITH s AS (
-  SELECT create_time, update_time, state,
-    (SELECT id FROM events WHERE {_EVENTS} ORDER BY timestamp DESC, id DESC LIMIT 1) AS last_id,
-    (SELECT COUNT(*) FROM events e WHERE {_EVENTS} AND e.timestamp = sessions.update_time) AS twins
-  FROM sessions WHERE {_ROW}
-), c AS (
-  SELECT NOT (create_time <=> ? AND update_time <=> ? AND COALESCE(last_id, '') = ? AND twins = ?) AS changed FROM s
-)
-SELECT 0 AS kind, s.create_time AS t, s.last_id AS id, s.update_time AS t2,
-  IF(c.changed, s.state, NULL) AS data, a.state AS app, u.state AS usr, s.twins AS twins,
-  IF(c.changed, (SELECT COUNT(*) FROM events WHERE {_EVENTS}), NULL) AS number, NULL AS inv
-FROM s CROSS JOIN c
-LEFT JOIN app_states a ON a.app_name = ?
-LEFT JOIN user_states u ON u.app_name = ? AND u.user_id = ?
-UNION ALL
-SELECT 1, e.timestamp, e.id, NULL, e.event_data, NULL, NULL, NULL, NULL, e.invocation_id
-FROM c CROSS JOIN events e
-WHERE c.changed AND {_EVENTS} AND e.timestamp >= ? AND (e.timestamp > ? OR e.id > ?)
-ORDER BY 1, 2, 3
-"""
-
-
-def formatted(sql: str) -> str:
-    """``?`` marks as the driver's ``%s``."""
-    return sql.replace("?", "%s")
-
-
-class MySqlLayout(DocumentLayout):
-    """google-adk's schema version 1 in MySQL and MariaDB: LONGTEXT, and DATETIME(6) in UTC."""
-
-    name = "google-adk version 1"
-    lock = " FOR UPDATE"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.snapshot = _SNAPSHOT
-        self.rewrite(formatted)
-
-    def upsert(self, table: str, key: tuple[str, ...], *, replace: bool) -> str:
-        columns = (*key, "state", "update_time")
-        values = f"INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-        if not replace:
-            return f"INSERT IGNORE {values}"
-        return f"INSERT {values} ON DUPLICATE KEY UPDATE state = VALUES(state), update_time = VALUES(update_time)"
-
-    def time(self, micros: int) -> Any:
-        return naive_of(micros)
-
-    def micros(self, raw: Any) -> int:
-        return micros_of(raw)
-
-
-def append_block(own: bool, app: bool, user: bool) -> str:
-    """The append of one event as a compound block of MariaDB, in the lock order session, app, user (services DB-12).
-
-    A shared state is written whole when it still is what the writer knows, else the block does nothing (as when the
-    session's row is not what the writer knows), and the append is done in full.
-    """
-    state = ", state = ?" if own else ""
-    steps = [
-        f"UPDATE sessions SET update_time = ?{state} WHERE {_ROW} AND update_time = ? AND create_time = ? "
-        f"AND NOT EXISTS (SELECT 1 FROM events WHERE {_EVENTS} AND timestamp = ? AND id <> ?); "
-        "SET done = ROW_COUNT(); "
-    ]
-    for wanted, table, key in (
-        (app, "app_states", "app_name = ?"),
-        (user, "user_states", "app_name = ? AND user_id = ?"),
-    ):
-        if wanted:
-            steps.append(
-                f"IF done = 1 THEN UPDATE {table} SET state = ?, update_time = ? WHERE {key} AND BINARY state = ?; "
-                "SET done = ROW_COUNT(); END IF; "
-            )
-    steps.append(
-        "IF done = 1 THEN INSERT INTO events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?); COMMIT; ELSE ROLLBACK; END IF; SELECT done; "
-    )
-    return formatted(
-        "BEGIN NOT ATOMIC DECLARE done INT DEFAULT 0; "
-        "DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END; "
-        f"START TRANSACTION; {''.join(steps)}END"
-    )
 
 
 class MySqlStore(ServerStore):
@@ -186,7 +99,6 @@ class MySqlStore(ServerStore):
         self._loose = False
         pool = Pool(self._connect, _disconnect, _abandon, _is_sound, where, size=pool_size, timeout=pool_timeout)
         super().__init__(connections or pool, where, create=create)
-        self._blocks: dict[tuple[bool, bool, bool], str] = {}
 
     async def _connect(self) -> Any:
         try:
@@ -257,11 +169,7 @@ class MySqlStore(ServerStore):
         events = {row[1] for row in columns if row[0] == "events"}
         if not events:
             return None
-        if "event_data" not in events:
-            raise ConfigurationError(
-                f"{self._where}: the table events has the columns {', '.join(sorted(events))}; in MariaDB and MySQL "
-                "only google-adk's version 1 can be opened. Copy older sessions with hookwork migrate"
-            )
+        check_event_columns(events, self._where, "MariaDB and MySQL")
         check_columns(columns, self._where)
         self._loose = are_loose(columns)
         known = await self._fetch(connection, "SHOW TABLES LIKE 'adk_internal_metadata'", ())
@@ -269,10 +177,7 @@ class MySqlStore(ServerStore):
             found = await self._fetch(
                 connection, "SELECT value FROM adk_internal_metadata WHERE `key` = 'schema_version'", ()
             )
-            if found and found[0][0] != "1":
-                raise ConfigurationError(
-                    f"{self._where} says schema version {found[0][0]!r}; this release reads and writes version '1'"
-                )
+            check_version(found, self._where)
         return MySqlLayout()
 
     async def _create_tables(self, connection: Any) -> None:
@@ -318,7 +223,7 @@ class MySqlStore(ServerStore):
                 except StopIteration as unchanged:
                     return unchanged.value  # type: ignore[no-any-return]
                 plan.close()
-            rows = await self._fetch(connection, layout.snapshot, _opening(key, known))
+            rows = await self._fetch(connection, layout.snapshot, opening(key, known))
         if not rows:
             return None
         snapshot = await decoded(layout, key, known, rows)
@@ -345,60 +250,29 @@ class MySqlStore(ServerStore):
         if not self._loose or await self._is_exact(key):
             await super().delete(key)
 
-    async def _append_at_once(self, connection: Any, request: AppendRequest) -> Outcome:
-        layout = self._layout
-        if self._compound and self._is_mariadb:
-            appended = await self._append_in_block(connection, layout, request)
-            if appended is not None:
-                return appended
-        return await self._transaction(connection, append_fully(layout, request), reading=False)
-
-    async def _append_in_block(self, connection: Any, layout: MySqlLayout, request: AppendRequest) -> Appended | None:
-        """One round trip; None when the store is not what the writer knows."""
-        key, entered, marker, known = request.key, request.entered, request.known.marker, request.known
-        parts = (bool(entered.own), bool(entered.app), bool(entered.user))
-        sql = self._blocks.get(parts)
-        if sql is None:
-            sql = self._blocks[parts] = append_block(*parts)
+    async def _append_fast(self, connection: Any, request: AppendRequest) -> Appended | None:
+        """One compound block; MySQL, which has none, appends in full."""
+        if not (self._compound and self._is_mariadb):
+            return None
+        layout, key, entered, marker = self._layout, request.key, request.entered, request.known.marker
         event, raw = entered.event, layout.time(request.mark)
         state = (layout.encode_state(request.state),) if entered.own else ()
-        parameters = [
-            raw,
-            *state,
-            *key,
-            marker.updated_raw,
-            marker.created_raw,
-            *key,
-            marker.updated_raw,
-            marker.last_id,
-        ]
-        shared: list[Any] = [None, None]
-        for place, (delta, (column, old), where) in enumerate(
-            ((entered.app, known.app, key[:1]), (entered.user, known.user, key[:2]))
-        ):
-            if delta:
-                merged = layout.encode_state({**old, **delta})
-                parameters += [merged, raw, *where, column if column is not None else ""]
-                shared[place] = merged, state_of_document(merged, "shared state")
+        known = (marker.updated_raw, marker.created_raw, *key, marker.updated_raw, marker.last_id)
+        parameters = [raw, *state, *key, *known]
+        after: dict[str, tuple[Any, FrozenDict]] = {}
+        for shared in shared_writes(layout, request):
+            parameters += [shared.column, raw, *shared.key, shared.known]
+            after[shared.scope] = shared.column, shared.state
         parameters += [*key, event.id, event.invocation_id, raw, *entered.data]
         try:
-            rows = await self._fetch(connection, sql, tuple(parameters))
+            rows = await self._fetch(connection, append_block(*parts_of(entered)), tuple(parameters))
         except Exception as error:
             if error.args[:1] != (1062,):
                 raise
             return None
         if not rows or rows[0][0] != 1:
             return None
-        return Appended(request.mark, raw, event.id, None, shared[0], shared[1])
-
-
-def _opening(key: SessionKey, known: Known | None) -> tuple[Any, ...]:
-    """The parameters of `_SNAPSHOT`."""
-    raw, tie = known_place(known)
-    marker: tuple[Any, ...] = (None, None, "", -1)
-    if known is not None:
-        marker = (known.marker.created_raw, known.marker.updated_raw, known.marker.last_id, known.marker.twins)
-    return (*key, *key, *key, *marker, *key, key[0], key[0], key[1], *key, raw, raw, tie)
+        return Appended(request.mark, raw, event.id, None, after.get("app"), after.get("user"))
 
 
 async def _disconnect(connection: Any) -> None:

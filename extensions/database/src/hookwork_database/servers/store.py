@@ -1,4 +1,4 @@
-"""What the stores of all server databases share: tasks for appends, transactions for plans, retried drops."""
+"""What the stores of databases behind a network share: tasks for appends, transactions for plans, lent connections."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from hookwork.errors import BackendError, HookworkError
+from hookwork.errors import BackendError, ConfigurationError, HookworkError
 from hookwork.records.frozen import FrozenDict
 from hookwork_database.documents import state_of_document
 from hookwork_database.keys import SessionKey
@@ -16,13 +16,13 @@ from hookwork_database.plans import Created, Listed, Plan, create_session, delet
 from hookwork_database.reading import Known, Snapshot, Want, read_session
 from hookwork_database.servers.pool import Connections
 from hookwork_database.store import Done, Store
-from hookwork_database.writing import AppendRequest, Outcome
+from hookwork_database.writing import Appended, AppendRequest, Outcome, append_fully
 
 T = TypeVar("T")
 
 
-class ServerStore(Store):
-    """A database behind a network. Subclasses know a driver.
+class RemoteStore(Store):
+    """A database behind a network. Subclasses know a driver, and how it carries out a transaction.
 
     Args:
         pool: where connections come from.
@@ -44,12 +44,8 @@ class ServerStore(Store):
         """The rows of a statement."""
 
     @abstractmethod
-    async def _begin(self, connection: Any, *, reading: bool) -> None:
-        """Start a transaction: of one snapshot for reading, else READ COMMITTED (spec DBP-6)."""
-
-    @abstractmethod
-    async def _end(self, connection: Any, *, commit: bool) -> None:
-        """End it."""
+    async def _transaction(self, connection: Any, plan: Plan[T], *, reading: bool) -> T:
+        """Carry out a plan in a transaction: of one snapshot for reading, else READ COMMITTED or stricter (DBP-6)."""
 
     @abstractmethod
     def _backend_error(self, error: Exception) -> BackendError | None:
@@ -64,8 +60,8 @@ class ServerStore(Store):
         """Create the version 1 tables where they are absent."""
 
     @abstractmethod
-    async def _append_at_once(self, connection: Any, request: AppendRequest) -> Outcome:
-        """Append in one round trip, or in full when that does not apply."""
+    async def _append_fast(self, connection: Any, request: AppendRequest) -> Appended | None:
+        """Append in the fewest round trips; None, and nothing is stored, when it is not as the writer knows it."""
 
     # --- the operations -----------------------------------------------------------------------------------------------
 
@@ -78,8 +74,6 @@ class ServerStore(Store):
                     await self._create_tables(connection)
                     layout = await self._found_layout(connection)
             if layout is None:
-                from hookwork.errors import ConfigurationError
-
                 raise ConfigurationError(
                     f"{self._where} holds no sessions; call create_schema() on the service once, or put "
                     "create_schema=true into its URL"
@@ -139,7 +133,10 @@ class ServerStore(Store):
     async def _append(self, request: AppendRequest, done: Done) -> None:
         try:
             async with self._lent() as connection:
-                outcome = await self._append_at_once(connection, request)
+                outcome: Outcome | None = await self._append_fast(connection, request)
+                if outcome is None:
+                    plan = append_fully(self._layout, request)
+                    outcome = await self._transaction(connection, plan, reading=False)
         except BaseException as error:
             done(None, error)
             if not isinstance(error, Exception):
@@ -162,32 +159,13 @@ class ServerStore(Store):
         async with self._lent() as connection:
             return await self._transaction(connection, plan, reading=reading)
 
-    async def _transaction(self, connection: Any, plan: Plan[T], *, reading: bool) -> T:
-        """Carry out a plan in a transaction of its own."""
-        await self._begin(connection, reading=reading)
-        try:
-            result = await self._carried_out(connection, plan)
-        except Exception:
-            await self._end(connection, commit=False)
-            raise
-        await self._end(connection, commit=True)
-        return result
-
-    async def _carried_out(self, connection: Any, plan: Plan[T]) -> T:
-        try:
-            statement = next(plan)
-            while True:
-                statement = plan.send(await self._fetch(connection, *statement))
-        except StopIteration as finished:
-            return finished.value  # type: ignore[no-any-return]
-
 
 class _Lent:
     """A lent connection; a driver's errors leave as `BackendError`."""
 
     __slots__ = ("_lending", "_store")
 
-    def __init__(self, store: ServerStore) -> None:
+    def __init__(self, store: RemoteStore) -> None:
         self._store = store
         self._lending: Any = None
 
@@ -210,3 +188,34 @@ class _Lent:
             return error
         found = self._store._backend_error(error)
         return error if found is None else found
+
+
+class ServerStore(RemoteStore):
+    """One whose transactions are begun and ended by statements."""
+
+    @abstractmethod
+    async def _begin(self, connection: Any, *, reading: bool) -> None:
+        """Start a transaction: of one snapshot for reading, else READ COMMITTED (spec DBP-6)."""
+
+    @abstractmethod
+    async def _end(self, connection: Any, *, commit: bool) -> None:
+        """End it."""
+
+    async def _transaction(self, connection: Any, plan: Plan[T], *, reading: bool) -> T:
+        """Carry out a plan in a transaction of its own."""
+        await self._begin(connection, reading=reading)
+        try:
+            result = await self._carried_out(connection, plan)
+        except Exception:
+            await self._end(connection, commit=False)
+            raise
+        await self._end(connection, commit=True)
+        return result
+
+    async def _carried_out(self, connection: Any, plan: Plan[T]) -> T:
+        try:
+            statement = next(plan)
+            while True:
+                statement = plan.send(await self._fetch(connection, *statement))
+        except StopIteration as finished:
+            return finished.value  # type: ignore[no-any-return]

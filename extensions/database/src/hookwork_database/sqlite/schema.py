@@ -8,6 +8,7 @@ from hookwork.errors import ConfigurationError
 from hookwork_database.layouts.adk import AdkLayout, AdkSqliteLayout
 from hookwork_database.layouts.adk_go import AdkGoLayout
 from hookwork_database.layouts.base import Layout
+from hookwork_database.layouts.versions import check_version
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS adk_internal_metadata ("
@@ -68,12 +69,7 @@ def _document_layout(db: sqlite3.Connection, where: str, columns: dict[str, str]
     if columns.get("timestamp") == "REAL":
         return AdkSqliteLayout()
     if db.execute("PRAGMA table_info(adk_internal_metadata)").fetchall():
-        row = db.execute("SELECT value FROM adk_internal_metadata WHERE \"key\" = 'schema_version'").fetchone()
-        if row is not None and row[0] != "1":
-            raise ConfigurationError(
-                f"{where} says schema version {row[0]!r}; this release reads and writes version '1'. Use a release "
-                "that knows it, or copy the sessions with the tool that wrote them"
-            )
+        check_version(db.execute("SELECT value FROM adk_internal_metadata WHERE \"key\" = 'schema_version'"), where)
     return AdkLayout()
 
 
