@@ -18,7 +18,7 @@ from hookwork import (
     InvocationContext,
     Pause,
 )
-from hookwork.activation import check_run_id
+from hookwork.starting import check_run_id
 from hookwork.errors import (
     InvalidRunId,
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hookwork.activation import activate
+from hookwork.starting import activate
 from hookwork.agent import Agent
 from hookwork.context import InvocationContext
 from hookwork.merge import MergePoint

@@ -7,12 +7,11 @@ record is asked one pure question, `standing`: done, waiting, handed over, or to
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hookwork.context import CallbackContext, InvocationContext
-from hookwork.errors import ConfigurationError, InvalidRunId, PluginError
+from hookwork.errors import ConfigurationError, PluginError
 from hookwork.node import Pause, Standing
 from hookwork.platform import new_uuid, timestamp
 from hookwork.plugins.dispatch import first, first_callback, notify
@@ -26,14 +25,10 @@ from hookwork.view import View, handover_place
 if TYPE_CHECKING:
     from hookwork.agent import Agent
     from hookwork.invocation import Invocation
-    from hookwork.node import Node
 
 COMPLETED = "completed"
 
 T = TypeVar("T")
-
-_KERNEL_RUN_ID = re.compile(r"t\d+|\d+-\d+")
-_KERNEL_CHARACTERS = re.compile(r"[/@.~]")
 
 
 def checked(value: Any, kind: type[T], plugin: str, hook: str) -> T:
@@ -44,15 +39,6 @@ def checked(value: Any, kind: type[T], plugin: str, hook: str) -> T:
             "or None for no opinion"
         )
     return value
-
-
-def check_run_id(run_id: str) -> str:
-    """A run id that a caller may give (ACT-30). Raises InvalidRunId."""
-    if not run_id or _KERNEL_CHARACTERS.search(run_id) or _KERNEL_RUN_ID.fullmatch(run_id):
-        raise InvalidRunId(
-            f"run id {run_id!r} is not free: ids are non-empty, without / @ . ~, and not of the form t<n> or <n>-<n>"
-        )
-    return run_id
 
 
 class AgentOutcome:
@@ -226,16 +212,8 @@ class Activation:
             return body()
         from hookwork.telemetry import start_span, traced_stream
 
-        span = start_span(
-            inv.tracer,
-            f"invoke_agent {self.target.name}",
-            {
-                "gen_ai.operation.name": "invoke_agent",
-                "gen_ai.agent.name": self.target.name,
-                "gen_ai.agent.description": self.target.description,
-                "gen_ai.conversation.id": inv.session_id,
-            },
-        )
+        name, attributes = self.target.span()
+        span = start_span(inv.tracer, name, {**attributes, "gen_ai.conversation.id": inv.session_id})
         return traced_stream(span, body(), inv)
 
     def _callback_context(self, resuming: bool, buffer: DeltaBuffer | None) -> CallbackContext:
@@ -265,7 +243,7 @@ class Activation:
                     return
             if not inv.ended:
                 ctx = self._body_context(resuming)
-                events: Any = target.body(ctx)
+                events = self._events_of(ctx)
                 left = False
                 try:
                     async for event in events:
@@ -313,6 +291,10 @@ class Activation:
             self.status = "cancelled"
             self._forget_unsettled()
             raise
+
+    def _events_of(self, ctx: InvocationContext) -> Any:
+        """The agent's own work; a live activation asks for another one."""
+        return self.target.body(ctx)
 
     def _forget_unsettled(self) -> None:
         """The call is over early: writes on an event that nobody took up can no longer be stored (INV-6)."""
@@ -386,6 +368,8 @@ class Activation:
             if own:
                 self._raised.extend(event.long_running_tool_ids)
         if not own:
+            if info is not None and info.output_for and self.path in info.output_for:
+                self._ended, self.output = True, event.output
             return
         self._final = event
         if event.actions.transfer_to_agent:
@@ -478,37 +462,3 @@ class Activation:
         if own:
             ctx = self._callback_context(resuming, None)
             await notify(inv.hooks.on_pause, "on_pause", ctx, own)
-
-
-def activate(
-    ctx: Any,
-    target: Agent | Node,
-    input: Any = None,
-    *,
-    run_id: str | None = None,
-    branch: str | None = None,
-    scope: str | None = None,
-    segment: str | None = None,
-) -> Activation:
-    """Run an agent under the place of ``ctx`` (core ACV-1).
-
-    ``run_id``: None = the next number of that name under the place. ``branch`` and ``scope``: None = those of the
-    context. ``segment`` is for agents and schedulers that give the whole path segment (activations §4).
-
-    Raises:
-        InvalidRunId: a run id that belongs to the kernel.
-    """
-    if segment is None:
-        if run_id is None:
-            run_id = str(ctx.next_run(target.name))
-        else:
-            check_run_id(run_id)
-        segment = f"{target.name}@{run_id}"
-    return Activation(
-        ctx._inv,
-        target,  # type: ignore[arg-type]
-        f"{ctx.path}/{segment}" if ctx.path else segment,
-        input=input,
-        branch=ctx.branch if branch is None else branch,
-        scope=ctx.isolation_scope if scope is None else scope,
-    )

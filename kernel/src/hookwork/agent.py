@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hookwork.model import ModelRequest
     from hookwork.node import Standing
     from hookwork.records.event import Event
+    from hookwork.records.history import Call
     from hookwork.view import View
 
 AgentCallback = Callable[..., Any]
@@ -121,9 +122,24 @@ class Agent:
         assert self._body is not None
         return self._body(ctx)
 
+    @property
+    def live(self) -> bool:
+        """Whether the agent can hold a live session: it has a `live_body` (core LIVE-2)."""
+        return False
+
+    def live_body(self, ctx: InvocationContext) -> AsyncIterator[Event]:
+        """The agent's work in a live run; `hookwork.live_run.channel_of` gives what is sent to it.
+
+        Raises:
+            UnsupportedOperationError: the agent does not support live.
+        """
+        raise UnsupportedOperationError(
+            f"agent {self.name!r} ({type(self).__name__}) does not support live; only LLM and sequential agents do"
+        )
+
     def run(self, ctx: InvocationContext) -> Activation:
         """One agent call as an activation of its own: hooks, callbacks and completion included (core AGT-10)."""
-        from hookwork.activation import activate
+        from hookwork.starting import activate
 
         return activate(ctx, self)
 
@@ -186,6 +202,28 @@ class Agent:
     def closables(self) -> Iterable[Any]:
         """What the runner closes with this agent: objects with an async ``close``."""
         return ()
+
+    def as_node(self) -> Agent:
+        """This agent as it runs as a node of a graph (core MODE-1)."""
+        return self
+
+    def read_answer(self, call: Call, payload: Any) -> Any:
+        """What a person's answer to a question below this agent means; asked before it is stored, and when it is read.
+
+        Raises:
+            InvalidResumeResponse: it does not fit the schema that was asked for (workflow ANS-3).
+        """
+        from hookwork.asking import plain_answer
+
+        return plain_answer(payload)
+
+    def span(self) -> tuple[str, dict[str, Any]]:
+        """Name and attributes of the span around an entered call of this agent."""
+        return f"invoke_agent {self.name}", {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": self.name,
+            "gen_ai.agent.description": self.description,
+        }
 
     async def preview(self, ctx: InvocationContext) -> ModelRequest:
         """The request this agent would send first (`Runner.preview`)."""

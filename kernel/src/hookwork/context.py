@@ -14,7 +14,6 @@ from hookwork.artifacts import Artifacts
 from hookwork.effects import WriteResult, perform
 from hookwork.ephemeral import EphemeralScope
 from hookwork.errors import UnsupportedInContext
-from hookwork.node import Pause
 from hookwork.records.content import Content
 from hookwork.records.event import ToolConfirmation
 from hookwork.state import DeltaBuffer, State
@@ -301,30 +300,25 @@ class ToolContext(CallbackContext):
 
     def activate(self, target: Agent | Node, input: Any = None, **place: Any) -> Activation:
         """Run an agent or node under this call's place; see `run_node`, which also passes its events on."""
-        from hookwork.activation import activate
+        from hookwork.starting import activate
 
         return activate(self, target, input, **place)
 
-    async def run_node(self, target: Agent | Node, input: Any = None, *, run_id: str | None = None) -> Any:
-        """Run an agent or node as a child of this call and give its output; its events join the run's.
+    async def run_node(self, target: Any, input: Any = None, *, run_id: str | None = None) -> Any:
+        """Run an agent, a node, or what `build_node` takes, as a child of this call and give its output.
 
-        When the child waits for a person, the call pauses too (`Pause`) and stays unanswered. Resumed, the tool runs
-        again from its top: a child that is done gives its recorded output without running.
+        Its events join the run's. When it waits for a person, the call pauses too (`Pause`) and stays unanswered.
+        Resumed, the tool runs again from its top: a child that is done gives its recorded output without running.
 
         Raises:
             UnsupportedInContext: nobody takes up events here (a context made without a run).
+            NodeRunError: the node failed. What an agent raised comes as it is.
         """
         if self.emit_event is None:
             raise UnsupportedInContext("run_node needs a running tool call; this context was made without one")
-        child = self.activate(target, input, run_id=run_id)
-        try:
-            async for event in child:
-                await self.emit_event(event)
-        finally:
-            await child.aclose()
-        if child.status == "paused":
-            raise Pause
-        return child.output
+        from hookwork.starting import run_child
+
+        return await run_child(self, self.emit_event, target, input, run_id)
 
 
 class InvocationContext(CallbackContext):
@@ -410,6 +404,6 @@ class InvocationContext(CallbackContext):
 
     def activate(self, target: Agent | Node, input: Any = None, **place: Any) -> Activation:
         """Run an agent or node under this activation: an async iterator of its events with a status afterwards."""
-        from hookwork.activation import activate
+        from hookwork.starting import activate
 
         return activate(self, target, input, **place)

@@ -30,12 +30,12 @@ Producer = Callable[[], Coroutine[Any, Any, None]]
 class MergePoint:
     """Runs producers concurrently; `stream` yields what they `put`, in the order in which it came."""
 
-    __slots__ = ("_before_error", "_closed", "_error", "_items", "_left", "_wake")
+    __slots__ = ("_before_error", "_closed", "_error", "_items", "_tasks", "_wake")
 
     def __init__(self) -> None:
         self._items: deque[tuple[Event, asyncio.Future[None] | None]] = deque()
         self._wake: asyncio.Future[None] | None = None
-        self._left = 0
+        self._tasks: set[asyncio.Task[None]] = set()
         self._error: BaseException | None = None
         #: events that came before the error and are still handed on.
         self._before_error = 0
@@ -58,7 +58,7 @@ class MergePoint:
             wake.set_result(None)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._left -= 1
+        self._tasks.discard(task)
         if self._closed:
             if not task.cancelled():
                 task.exception()  # seen: it must not be reported as never retrieved
@@ -69,16 +69,22 @@ class MergePoint:
             self._before_error = len(self._items)
         self._notify()
 
-    async def stream(self, producers: Sequence[Producer]) -> AsyncGenerator[Event, None]:
-        """Run all producers to their end. The first error cancels the others, which are awaited, and is raised."""
+    def start(self, producers: Sequence[Producer]) -> None:
+        """Run further producers, each in a task of its own; one of them may do this. After an error none is started."""
+        if self._closed or self._error is not None or not producers:
+            return
         loop = asyncio.get_running_loop()
         if platform.has_task_runner():
             tasks = [loop.create_task(platform.run_tasks(producers))]
         else:
             tasks = [loop.create_task(producer()) for producer in producers]
-        self._left = len(tasks)
         for task in tasks:
+            self._tasks.add(task)
             task.add_done_callback(self._ended)
+
+    async def stream(self, producers: Sequence[Producer]) -> AsyncGenerator[Event, None]:
+        """Run all producers to their end. The first error cancels the others, which are awaited, and is raised."""
+        self.start(producers)
         try:
             while True:
                 while self._items:
@@ -92,17 +98,17 @@ class MergePoint:
                         wait.set_result(None)
                 if self._error is not None:
                     raise self._error
-                if self._left == 0:
+                if not self._tasks:
                     return
-                self._wake = loop.create_future()
+                self._wake = asyncio.get_running_loop().create_future()
                 try:
                     await self._wake
                 finally:
                     self._wake = None
         finally:
             self._closed = True
-            if self._left:
-                await cancel_and_wait([task for task in tasks if not task.done()])
+            if self._tasks:
+                await cancel_and_wait([task for task in self._tasks if not task.done()])
 
 
 def _error_of(task: asyncio.Task[None]) -> BaseException | None:

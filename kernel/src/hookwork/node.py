@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,16 @@ class NodeOutcome(msgspec.Struct, kw_only=True):
 class Node(ABC):
     """A unit of work in a graph. Immutable; one object serves many runs.
 
-    ``input_schema`` and ``output_schema`` None: not checked.
+    Attributes:
+        input_schema, output_schema: None: not checked.
+        takes_context: the body may start children and ask people; else it is a leaf, which an effect hook may carry
+            out elsewhere (tools-plugins EFF-8).
+        reruns: whether an answer lets the body run again, where the config leaves it open; None: as it was asked
+            (`NodeContext.request_input` and children: it runs again; a yielded `RequestInput`: the answer is the
+            output; workflow ASK-6).
+        continues: goes on from its own stored calls instead of from its top (agents); a failure closes none of them.
+        replaces_output: several outputs of one activation are no error, the last one counts (agents).
+        derives_end: its end is read off its children; else a body without output gets an end marker (ACT-14).
     """
 
     name: str = ""
@@ -63,6 +72,11 @@ class Node(ABC):
     config: NodeConfig = NodeConfig()
     input_schema: Any = None
     output_schema: Any = None
+    takes_context: bool = True
+    reruns: bool | None = None
+    continues: bool = False
+    replaces_output: bool = False
+    derives_end: bool = False
 
     @abstractmethod
     def run(self, ctx: Any, input: Any) -> AsyncIterator[Event]:
@@ -80,15 +94,26 @@ class Node(ABC):
     def conversational(self) -> bool:
         return False
 
-    def standing(self, view: View) -> Standing:
-        """Where this node's activation stands, from stored events alone (activations ACT-13)."""
-        from hookwork.view import default_standing
+    def answer_schema(self, schema: Any) -> tuple[dict[str, Any] | None, Callable[[Any], Any]]:
+        """The JSON schema of an answer that the body asks for, and what makes the checked answer a value of it.
 
-        return default_standing(view)
+        ``schema``: a JSON schema, or a type that msgspec reads. Raises TypeError for other types.
+        """
+        if schema is None or isinstance(schema, Mapping):
+            return (dict(schema) if schema is not None else None), lambda value: value
+        return msgspec.json.schema(schema), lambda value: msgspec.convert(value, schema, str_keys=True)
+
+    def standing(self, view: View) -> Standing:
+        """Where this node's activation stands, from stored events alone (activations ACT-13, ACT-23)."""
+        from hookwork.node_standing import node_standing
+
+        return node_standing(self, view)
 
     def output(self, view: View) -> Any:
-        """What a finished activation gave."""
-        return view.record.output if view.record is not None else None
+        """What a finished activation gave; the answer, when that is its output (workflow ANS-9)."""
+        from hookwork.node_standing import node_output
+
+        return node_output(self, view)
 
 
 def build_node(value: Any) -> Node:

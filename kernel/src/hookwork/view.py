@@ -116,6 +116,36 @@ class View:
         events = self._inv.session.events
         return [events[position] for position in record.own] if record is not None else []
 
+    def event(self, position: int) -> Event:
+        """The event at a position that a record or call names."""
+        return self._inv.session.events[position]
+
+    @property
+    def agent(self) -> Agent | None:
+        """The agent that the place belongs to: the innermost one of the tree that its path names."""
+        tree = self._inv.setup.tree
+        if tree is None:
+            return None
+        for segment in reversed(self.path.split("/")):
+            if (agent := tree.find(segment.partition("@")[0])) is not None:
+                return agent
+        return None
+
+    def answer_value(self, call: Call) -> Any:
+        """The value of the newest answer to a call, as the place's agent reads it (workflow ANS-2).
+
+        Raises:
+            InvalidResumeResponse: the answer does not fit what was asked for.
+        """
+        given = call.answer
+        payload = given.payload if given is not None else None
+        agent = self.agent
+        if agent is not None:
+            return agent.read_answer(call, payload)
+        from hookwork.asking import plain_answer
+
+        return plain_answer(payload)
+
     def unanswered(self, author: str) -> list[Call]:
         """Calls of an agent that have no response, in order, whatever invocation made them (ACT-20)."""
         return [

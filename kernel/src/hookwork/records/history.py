@@ -20,8 +20,10 @@ KINDS = {
     "adk_request_input": "input",
     "adk_request_credential": "credential",
 }
-#: `Event.custom_metadata` key: ids of long-running calls that this response closes (core PND-1, `Finished`).
+#: `Event.custom_metadata` key: ids of long-running calls that this event closes (core PND-1, `Finished`).
 CLOSED_CALLS = "hookwork_closed_calls"
+#: `NodeInfo.status` of the event that records a node's failed attempt (workflow PER table).
+NODE_FAILED = "failed"
 
 _NO_ARGS = FrozenDict({})
 
@@ -94,7 +96,7 @@ class Record(msgspec.Struct):
     """What stored events say about one place (ACT-5). Positions are indices into the log; -1 = never.
 
     ``first``, ``newest*`` and ``waiting`` (unanswered or open calls) cover the subtree, ``own*`` and ``calls`` the
-    place itself. ``turns`` counts its model turns.
+    place itself. ``turns`` counts its model turns. ``failed``: newest failure of a node, which undoes an end before it.
     """
 
     path: str
@@ -110,6 +112,7 @@ class Record(msgspec.Struct):
     own_message: int = -1
     end: int = -1
     output: Any = None
+    failed: int = -1
     handover: int = -1
     handover_target: str = ""
     escalated: bool = False
@@ -254,15 +257,28 @@ class HistoryIndex:
 
     def _take_end(self, position: int, event: Event, record: Record) -> None:
         info = event.node_info
+        status = info.status if info is not None else None
+        if status == NODE_FAILED:
+            self._take_failure(position, event, record)
+            return
         output = event.output
         if output is None and info is not None and info.message_as_output:
             output = event.text
-        if output is None and not event.routes and (info is None or info.status != "completed"):
+        if output is None and not event.routes and status != "completed":
             return
-        record.end, record.output = position, output
+        _set_end(record, position, output)
         for path in (info.output_for or ()) if info is not None else ():
-            other = self._record(event.invocation_id, path, position)
-            other.end, other.output = position, output
+            if path != record.path:
+                _set_end(self._record(event.invocation_id, path, position), position, output)
+
+    def _take_failure(self, position: int, event: Event, record: Record) -> None:
+        """A node's attempt failed: what it gave counts no longer, and the questions it names wait no longer (ASK-5)."""
+        record.failed, record.end, record.output = position, -1, None
+        closed = (event.custom_metadata or {}).get(CLOSED_CALLS) or ()
+        for call in list(record.waiting.values()):
+            if call.path == record.path and call.id in closed and call.closed_at is None:
+                call.closed_at = position
+                self._settle(call)
 
     def _take_message(self, position: int, event: Event, path: str) -> None:
         """Words for a place; answers and the results of tasks are news by the calls they answer (ACT-25)."""
@@ -393,11 +409,18 @@ class HistoryIndex:
         return group[max(-1 - n, -len(group))]
 
 
+def _set_end(record: Record, position: int, output: Any) -> None:
+    if output is None and record.end > record.newest_answer:
+        output = record.output  # a route or marker behind an output of the same entry
+    record.end, record.output = position, output
+
+
 def is_model_turn(event: Event) -> bool:
     """Whether an own event is one of its activation's model turns (tools-plugins EFF-2)."""
     content = event.content
     if content is None:
-        return bool(event.error_code)
+        failed_node = event.node_info is not None and event.node_info.status == NODE_FAILED
+        return bool(event.error_code) and not failed_node
     if content.role != "model":
         return False
     return not any(part.function_call is not None and part.function_call.name in KINDS for part in content.parts)

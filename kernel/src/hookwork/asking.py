@@ -1,0 +1,65 @@
+"""Questions to people from nodes: the event that asks, and what an answer means (workflow §5.1, §5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from hookwork.platform import new_uuid
+from hookwork.records.content import Content, FunctionCall, Part
+from hookwork.records.event import Event, NodeInfo, RequestInput
+
+#: The function name of a request for input.
+REQUEST_INPUT = "adk_request_input"
+#: Key in `NodeInfo.extra` of a request whose answer lets the body run again; without it the answer is the output.
+RERUN = "hookworkRerun"
+
+_WRAPPERS = ("result", "response", "payload")
+
+
+def request_input_event(request: RequestInput, *, rerun: bool = False) -> Event:
+    """The event that asks a person (ASK-2). Without an interrupt id it gets a fresh one (ASK-1).
+
+    Args:
+        rerun: the asking body runs again once it is answered (ASK-6).
+    """
+    if not request.interrupt_id:
+        request = request.replace(interrupt_id=new_uuid())
+    args: dict[str, Any] = {
+        "interruptId": request.interrupt_id,
+        "message": request.message or "",
+        "payload": request.payload,
+    }
+    if request.response_schema is not None:
+        args["responseSchema"] = request.response_schema
+    call = FunctionCall(id=request.interrupt_id, name=REQUEST_INPUT, args=args)
+    return Event(
+        content=Content(role="model", parts=[Part(function_call=call)]),
+        long_running_tool_ids=(request.interrupt_id,),
+        requested_input=request,
+        node_info=NodeInfo(extra={RERUN: True}) if rerun else None,
+    )
+
+
+def unwrapped_answer(payload: Any) -> Any:
+    """An answer without the object of one key that clients put around it (ANS-2)."""
+    if isinstance(payload, Mapping) and len(payload) == 1:
+        (key,) = payload
+        if key in _WRAPPERS:
+            return payload[key]
+    return payload
+
+
+def plain_answer(payload: Any) -> Any:
+    """The value of an answer to a question without a schema: text is read as JSON only if it is an object or a list."""
+    value = unwrapped_answer(payload)
+    if isinstance(value, str):
+        try:
+            decoded = msgspec.json.decode(value.encode("utf-8", "surrogatepass"))
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return value
+        if isinstance(decoded, dict | list):
+            return decoded
+    return value

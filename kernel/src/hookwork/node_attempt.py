@@ -1,0 +1,352 @@
+"""One attempt at a node: its body, what comes out of it, and how it ends (workflow NODE-4 … NODE-9, RTY-3, TMO-1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from hookwork import platform
+from hookwork.activation import COMPLETED
+from hookwork.asking import request_input_event
+from hookwork.errors import (
+    ContextClosedError,
+    InputValidationError,
+    MultipleOutputs,
+    MultipleRoutes,
+    NodeFailed,
+    NodeTimeout,
+    OutputAlreadyDelegated,
+)
+from hookwork.merge import cancel_and_wait
+from hookwork.node import NodeOutcome, Pause
+from hookwork.node_events import checked_output, stamped, without_output
+from hookwork.node_standing import NODE_WAITING
+from hookwork.records.event import Event, NodeInfo, RequestInput
+from hookwork.state import DeltaBuffer
+from hookwork.view import View
+
+if TYPE_CHECKING:
+    from hookwork.node import Node
+    from hookwork.node_activation import NodeActivation
+
+
+class NodeAttempt:
+    """The accumulator of one attempt. ``delegated``: path of the child whose output is this node's (DYN-24).
+
+    ``detached``: tasks, other than the body's own, in which children run now (DYN-7).
+    """
+
+    __slots__ = (
+        "_buffer",
+        "_ended",
+        "_final",
+        "_given",
+        "_node",
+        "_output",
+        "_paused",
+        "_routes",
+        "_waits",
+        "activation",
+        "ctx",
+        "delegated",
+        "delegated_output",
+        "detached",
+    )
+
+    def __init__(self, activation: NodeActivation) -> None:
+        self.activation = activation
+        self._node = activation.node
+        self._buffer = DeltaBuffer()
+        self.ctx = activation.context(self._buffer)
+        self.ctx.attempt_run = self
+        self._output: Any = None
+        self._routes: tuple[str, ...] = ()
+        self._final: Event | None = None
+        #: an output of its own was let out; an output, a route or a marker, also a child's output that is its own.
+        self._given = self._ended = False
+        #: a call was raised here or below; the body itself said that it waits.
+        self._waits = self._paused = False
+        self.delegated = ""
+        self.delegated_output: Any = None
+        self.detached: set[asyncio.Task[Any]] = set()
+
+    # --- running ------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Check the input, run the body, settle how it ended."""
+        ctx, node = self.ctx, self._node
+        try:
+            ctx.node_input = self._checked_input()
+            seconds = node.config.timeout
+            if seconds:
+                await self._within(seconds, self._body())
+            else:
+                await self._body()
+            await self._finish()
+        except BaseException as error:
+            self.activation.inv.live.discard(self._buffer)
+            await self._end_detached()
+            if isinstance(error, asyncio.CancelledError) and not _cancelled_from_outside():
+                raise RuntimeError(
+                    f'node "{node.name}" let a CancelledError escape though nobody cancels it (a stray one)'
+                ) from error
+            if isinstance(error, GeneratorExit):
+                raise RuntimeError(f'GeneratorExit was raised inside node "{node.name}"') from error
+            raise
+
+    async def give(self, outcome: NodeOutcome) -> None:
+        """Let a hook's outcome count as what the body gave."""
+        if outcome.output is not None or outcome.routes:
+            await self.take(Event(output=outcome.output, routes=outcome.routes))
+        await self._finish()
+
+    def _checked_input(self) -> Any:
+        try:
+            return self._node.validate_input(self.activation.input)
+        except InputValidationError:
+            raise
+        except Exception as error:
+            raise InputValidationError(self._node.name, str(error)) from error
+
+    async def _within(self, seconds: float, body: Coroutine[Any, Any, None]) -> None:
+        """The body with a limit from the platform's clock; what swallows the cancellation is abandoned (TMO-1)."""
+        task = asyncio.ensure_future(body)
+        timer = asyncio.ensure_future(platform.sleep(seconds))
+        try:
+            await asyncio.wait((task, timer), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._buffer.closed = True
+            await cancel_and_wait([task, timer])
+            raise
+        if not task.done():
+            self._buffer.closed = True
+            await cancel_and_wait([task])
+            raise NodeTimeout(self._node.name, seconds)
+        timer.cancel()
+        await task
+
+    async def _body(self) -> None:
+        ctx = self.ctx
+        ctx.body_task = asyncio.current_task()
+        try:
+            if self.activation.inv.hooks.perform_node and is_effect(self._node):
+                from hookwork.node_effects import perform_body
+
+                await perform_body(self)
+            else:
+                await self._pull(self._node.run(ctx, ctx.node_input))
+            await self._await_detached()
+        except Pause:
+            self._paused = True
+        except BaseExceptionGroup as group:
+            errors = group.split(Pause)[1]  # of a task group that ended by nothing but pauses: none (ASK-7)
+            if errors is not None:
+                raise errors from None
+            self._paused = True
+        if self._paused and self.detached:
+            await self._end_detached()
+
+    async def _pull(self, body: Any) -> None:
+        try:
+            async for item in body:
+                await self.take(item)
+        finally:
+            if hasattr(body, "aclose"):
+                await body.aclose()
+
+    async def _await_detached(self) -> None:
+        """Children started in tasks that outlive the body end before it does; their failure is its own (DYN-7)."""
+        while self.ctx.children:
+            running = list(self.ctx.children.values())
+            await asyncio.wait(running)
+            for future in running:
+                if not future.cancelled() and future.result()[0] == "paused":  # raises what the child failed with
+                    raise NodeFailed(
+                        f'node "{self._node.name}": a child that was started in a task of its own paused after the '
+                        "body had ended; await it in the body"
+                    )
+
+    async def _end_detached(self) -> None:
+        tasks = [task for task in self.detached if task is not asyncio.current_task()]
+        self.detached.clear()
+        await cancel_and_wait(tasks)
+
+    # --- what comes out -----------------------------------------------------------------------------------------------
+
+    async def take(self, item: Event | RequestInput) -> None:
+        """Take up what the body gave: complete it, check an output, let it out (NODE-4, NODE-6, NODE-7).
+
+        Raises:
+            MultipleOutputs, MultipleRoutes, OutputValidationError: nothing of the event is stored.
+        """
+        if self._buffer.closed:
+            raise ContextClosedError(f'node "{self._node.name}" emitted an event after it had ended; it is dropped')
+        if isinstance(item, RequestInput):
+            await self.ask(item, rerun=False)
+            return
+        if not isinstance(item, Event):
+            raise NodeFailed(
+                f'node "{self._node.name}" yielded {type(item).__name__}; a node yields Event objects and RequestInput'
+            )
+        if item.path and item.path != self.activation.path:
+            await self.forward(item)
+            return
+        if item.requested_input is not None and not item.long_running_tool_ids:
+            item = request_input_event(item.requested_input)
+        event = stamped(item, self.activation)
+        if event.partial:
+            plain = event.output is None and not event.routes
+            await self.activation.put(event if plain else event.replace(output=None, routes=()))
+            return
+        decided = await self._decided(event)
+        if decided is not None:
+            await self._put(decided)
+
+    async def forward(self, event: Event) -> None:
+        """Hand an event of a child on; it is no output of this node unless it says so (DYN-3, RSL-4)."""
+        if not event.partial:
+            self._note(event)
+        await self.activation.put(event)
+
+    async def ask(self, request: RequestInput, *, rerun: bool = True) -> None:
+        """Ask a person; a question of this activation that is open already is not asked again (ASK-8)."""
+        if self.activation.resuming and request.interrupt_id in {call.id for call in self.ctx.view.open_calls}:
+            self._waits = True
+            return
+        await self.take(request_input_event(request, rerun=rerun))
+
+    def delegate(self, path: str) -> None:
+        """A child's output becomes this node's (DYN-24). Raises OutputAlreadyDelegated."""
+        if self.delegated and self.delegated != path:
+            raise OutputAlreadyDelegated(self._node.name, self.delegated, path)
+        self.delegated = path
+
+    async def _decided(self, event: Event) -> Event | None:
+        """An event with its output and routes counted, seen by ``after_node`` and checked before it leaves (NODE-4)."""
+        node, activation = self._node, self.activation
+        check = activation.state_check
+        if check is not None:
+            for key, value in event.actions.state_delta.items():
+                check(key, value)
+        info = event.node_info or activation.info
+        output = event.text if event.output is None and info.message_as_output else event.output
+        if output is None and not event.routes:
+            return event
+        if self.delegated and output is not None:
+            return without_output(event)
+        if output is not None and self._given and not node.replaces_output:
+            raise MultipleOutputs(node.name)
+        if event.routes and self._routes:
+            raise MultipleRoutes(node.name)
+        if output is None:
+            return event
+        routes = event.routes
+        if activation.inv.hooks.after_node:
+            replaced = await activation.hook("after_node", self.ctx, NodeOutcome(output=output, routes=routes))
+            if replaced is not None:
+                output, routes = replaced.output, tuple(replaced.routes)
+                info = info.replace(message_as_output=None)  # the text is not the output any more
+        return self._with_output(event.replace(routes=routes), output, info)
+
+    def _with_output(self, event: Event, output: Any, info: NodeInfo) -> Event:
+        activation = self.activation
+        if output is not None:
+            output = checked_output(self._node, output)
+            if activation.on_output is not None:
+                activation.on_output()
+            self._given = True
+            info = info.replace(output_for=(activation.path, *activation.output_for))
+        return event.replace(output=output, node_info=info)
+
+    def _note(self, event: Event) -> None:
+        """Remember what decides how this attempt ends; an output stays when a route or a marker follows."""
+        info = event.node_info
+        path = self.activation.path
+        if event.long_running_tool_ids:
+            self._waits = True
+        if info is None or info.path != path:
+            if info is not None and info.output_for and path in info.output_for:
+                self._ended, self._output = True, event.output
+            return
+        self._final = event
+        self.activation.raised.extend(event.long_running_tool_ids)
+        if event.output is not None:
+            self._ended, self._output = True, event.output
+        if event.routes:
+            self._ended, self._routes = True, event.routes
+        if info.status == COMPLETED:
+            self._ended = True
+
+    async def _put(self, event: Event) -> None:
+        """Let an event of this place out, with what the attempt and the hooks wrote."""
+        activation = self.activation
+        activation.inv.attach(event, self._buffer, activation.hook_buffer)
+        self._note(event)
+        await activation.put(event)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    async def _finish(self) -> None:
+        """The body is over without an error: does it wait, is it done, what is still to be stored."""
+        activation, node = self.activation, self._node
+        inv = activation.inv
+        if self._waits or self._paused or activation.resuming:
+            view = View(inv, inv.invocation_id, activation.path)
+            activation.open_calls = view.open_calls
+            if activation.open_calls or self._paused:
+                await self._wait(unused_answer=view.news)
+                return
+        if self.delegated and not self._ended and self.delegated_output is not None:
+            # It was recorded before the last answer; recorded again, it is this node's end.
+            await self._put(self._with_output(self._made(activation.info), self.delegated_output, activation.info))
+        elif not self._ended and node.config.wait_for_output:
+            await self._wait(unused_answer=True)
+            return
+        elif not self._given and not self.delegated and not node.derives_end and inv.hooks.after_node:
+            await self._end_by_hook()
+        if not inv.ended and not self._ended and not node.derives_end:
+            await self._put(self._made(NodeInfo(path=activation.path, status=COMPLETED)))
+        await self._put_leftovers()
+        self.ctx.close()
+        if node.derives_end and not self._ended and not inv.ended:
+            self._output = node.output(View(inv, inv.invocation_id, activation.path))
+        activation.take_result(COMPLETED, self._output, self._routes, self._final)
+
+    async def _end_by_hook(self) -> None:
+        """``after_node`` for a body that gave no output."""
+        activation = self.activation
+        replaced = await activation.hook("after_node", self.ctx, NodeOutcome(routes=self._routes))
+        if replaced is None:
+            return
+        routes = () if self._routes else tuple(replaced.routes)
+        if replaced.output is not None or routes:
+            event = self._made(activation.info).replace(routes=routes)
+            await self._put(self._with_output(event, replaced.output, activation.info))
+
+    def _made(self, info: NodeInfo) -> Event:
+        return stamped(Event(node_info=info), self.activation)
+
+    async def _wait(self, *, unused_answer: bool) -> None:
+        """It waits. An answer that brought no event is used up by one without content (ACT-25)."""
+        if unused_answer and not self._node.continues and not self._node.derives_end:
+            await self._put(self._made(NodeInfo(path=self.activation.path, status=NODE_WAITING)))
+        await self._put_leftovers()
+        self.ctx.close()
+        self.activation.take_result("paused", None, (), self._final)
+
+    async def _put_leftovers(self) -> None:
+        """Writes that no event took go onto one without content (workflow STATE-1)."""
+        if self._buffer or self.activation.hook_buffer:
+            await self._put(self._made(self.activation.info))
+
+
+def _cancelled_from_outside() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def is_effect(node: Node) -> bool:
+    """Whether an engine may carry the body out (EFF-8)."""
+    declared = node.config.effect
+    return not node.takes_context if declared is None else declared

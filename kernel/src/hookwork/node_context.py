@@ -1,0 +1,220 @@
+"""What the body of a node may do (workflow HK-3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from hookwork.actions import Actions
+from hookwork.context import InvocationContext
+from hookwork.errors import InvalidResumeResponse, InvalidRunNodeContext
+from hookwork.node import Pause
+from hookwork.records.event import Event, RequestInput
+from hookwork.state import DeltaBuffer, State
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from hookwork.agent import Agent
+    from hookwork.invocation import Invocation
+    from hookwork.node_activation import NodeActivation
+    from hookwork.node_attempt import NodeAttempt
+
+#: What `NodeContext.resumed_input` gives for a question that has no answer (yet).
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING", "__bool__": lambda self: False})()
+
+StateCheck = Callable[[str, Any], None]
+
+
+class CheckedState(State):
+    """State whose writes are checked first, against the schema of a workflow (workflow STATE-3)."""
+
+    __slots__ = ("_check",)
+
+    def __init__(self, live: Any, buffer: DeltaBuffer | None, check: StateCheck) -> None:
+        super().__init__(live, buffer)
+        self._check = check
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._check(key, value)
+        super().__setitem__(key, value)
+
+
+class NodeContext(InvocationContext):
+    """One attempt at a node: its input, its state writes, its children and its questions to people.
+
+    Attributes:
+        node: the node that runs. ``agent`` is the one it belongs to.
+        run_id, attempt: which activation of the node this is (`path` names it), and which attempt, from 1.
+        node_input: the input after its check. triggered_by: the node that triggered it, ``"START"``, or ``""``.
+        actions: the side effects of this attempt; ``state_delta`` is its own buffer.
+    """
+
+    __slots__ = (
+        "actions",
+        "attempt_run",
+        "body_task",
+        "children",
+        "is_effect",
+        "node",
+        "node_input",
+        "run_id",
+        "triggered_by",
+    )
+
+    activation: NodeActivation
+
+    def __init__(
+        self,
+        inv: Invocation,
+        owner: Agent | None,
+        activation: NodeActivation,
+        buffer: DeltaBuffer,
+    ) -> None:
+        super().__init__(
+            inv,
+            owner,
+            activation.branch,
+            activation.isolation_scope,
+            activation.path,
+            buffer=buffer,
+            place="node/1",
+            resuming=activation.resuming,
+            activation=activation,
+            input=activation.input,
+        )
+        self.node = activation.node
+        self.attempt = activation.attempt
+        self.run_id = activation.path.rpartition("@")[2]
+        self.node_input = activation.input
+        self.triggered_by = activation.triggered_by
+        self.actions = Actions(inv.live, buffer)
+        #: the body is carried out as an effect: it can start and ask nothing (EFF-8).
+        self.is_effect = False
+        #: path → outcome of children that run now, so that two calls of one run id share one execution (DYN-22).
+        self.children: dict[str, asyncio.Future[Any]] = {}
+        self.body_task: asyncio.Task[Any] | None = None
+        #: the attempt whose body has this context; None in hooks, which can start and ask nothing.
+        self.attempt_run: NodeAttempt | None = None
+
+    @property
+    def state(self) -> State:
+        """The live state; writes go onto this attempt's next event (workflow STATE-1)."""
+        check = self.activation.state_check
+        if check is None:
+            return State(self._inv.live, self._buffer)
+        return CheckedState(self._inv.live, self._buffer, check)
+
+    def thread_pool(self) -> Executor | None:
+        """Where blocking functions of this runner run; None outside a runner: the loop's own."""
+        pool = self._inv.setup.pool
+        return pool() if pool is not None else None
+
+    async def emit(self, event: Event) -> None:
+        """Let an event of this node out; returns once it is stored and handed on."""
+        await self._attempt("emit").take(event)
+
+    # --- children -----------------------------------------------------------------------------------------------------
+
+    async def run_node(
+        self,
+        node: Any,
+        input: Any = None,
+        *,
+        run_id: str | None = None,
+        sub_branch: bool = False,
+        branch: str | None = None,
+        scope: str | None = None,
+        use_as_output: bool = False,
+        raise_on_wait: bool = True,
+    ) -> Any:
+        """Run a node, or what `build_node` takes, as a child and give its output (workflow §6.1).
+
+        A child that is done already, in this run or an earlier one, gives its recorded output without running.
+
+        Args:
+            run_id: its own name among the children of that node; None: the next number.
+            sub_branch: on a branch of its own, so that LLM agents among the children do not see each other.
+            branch, scope: None: those of this node. ``scope="path"``: the child's path.
+            use_as_output: its output is this node's output (DYN-24).
+            raise_on_wait: False: None for a child that waits, instead of pausing here.
+
+        Raises:
+            NodeRunError: the child failed. InvalidRunId: the run id is not free.
+            InvalidRunNodeContext: this body may not start children. OutputAlreadyDelegated: see ``use_as_output``.
+        """
+        from hookwork.starting import run_node
+
+        self._attempt("run_node")
+        if self.node.config.rerun_on_resume is False:
+            raise InvalidRunNodeContext(
+                f'node "{self.node.name}" has rerun_on_resume=False, so its body could not finish after a pause of a '
+                "child; leave it out, or set it to True"
+            )
+        return await run_node(
+            self,
+            node,
+            input,
+            run_id=run_id,
+            sub_branch=sub_branch,
+            branch=branch,
+            scope=scope,
+            use_as_output=use_as_output,
+            raise_on_wait=raise_on_wait,
+        )
+
+    def _attempt(self, what: str) -> NodeAttempt:
+        """The attempt whose body this is; also bodies that are carried out elsewhere may emit (EFF-8)."""
+        if self.is_effect and what != "emit":
+            raise InvalidRunNodeContext(
+                f'{what} in node "{self.node.name}", whose body is carried out as an effect; leave out effect=True'
+            )
+        if self.attempt_run is None:
+            raise InvalidRunNodeContext(f'{what} in a hook of node "{self.node.name}"; only its body can do this')
+        return self.attempt_run
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    async def request_input(self, key: str, message: str = "", *, payload: Any = None, schema: Any = None) -> Any:
+        """The answer to a question; without one the person is asked and the node pauses.
+
+        Once it is answered the body runs again from its top, so ask before you act (workflow ASK-6, WT-35).
+
+        Args:
+            key: names the question within this activation.
+            schema: a JSON schema or a type; the answer is checked before it is stored and given as that type.
+        """
+        attempt = self._attempt("request_input")
+        json_schema, convert = self.node.answer_schema(schema)
+        interrupt_id = self.interrupt_id(key)
+        value = self.resumed_input(interrupt_id)
+        if value is not MISSING:
+            return convert(value)
+        request = RequestInput(interrupt_id=interrupt_id, message=message, payload=payload, response_schema=json_schema)
+        await attempt.ask(request)
+        raise Pause
+
+    def interrupt_id(self, key: str) -> str:
+        """``<key>:<invocation id>:<path>``, the same whenever this activation runs."""
+        return f"{key}:{self._inv.invocation_id}:{self.path}"
+
+    def resumed_input(self, interrupt_id: str) -> Any:
+        """The answer to a question of this activation, or `MISSING`."""
+        return self.resume_inputs.get(interrupt_id, MISSING)
+
+    @property
+    def resume_inputs(self) -> dict[str, Any]:
+        """Interrupt id → answer, for all answers given to this activation so far (workflow ANS-10)."""
+        if not self.resuming:
+            return {}
+        view = self.view
+        record = view.record
+        found: dict[str, Any] = {}
+        for call in record.calls if record is not None else ():
+            if call.long_running and call.answer is not None:
+                try:
+                    found[call.id] = view.answer_value(call)
+                except InvalidResumeResponse:
+                    found.pop(call.id, None)  # recorded by another kit without a check: as good as none (ANS-3)
+        return found

@@ -1,0 +1,188 @@
+"""Starting agents and nodes below a place: `activate`, and `run_node` for bodies that want the output (workflow §6)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from hookwork.activation import Activation
+from hookwork.errors import InvalidRunId, NodeRunError
+from hookwork.node import Node, Pause, build_node
+
+if TYPE_CHECKING:
+    from hookwork.agent import Agent
+    from hookwork.node_attempt import NodeAttempt
+    from hookwork.node_context import NodeContext
+    from hookwork.records.event import Event
+
+Put = Callable[["Event"], Awaitable[None]]
+
+_KERNEL_RUN_ID = re.compile(r"t\d+|\d+-\d+")
+_KERNEL_CHARACTERS = re.compile(r"[/@.~]")
+_NUMBER = re.compile(r"[0-9]+")
+
+
+def check_run_id(run_id: str) -> str:
+    """A run id that a caller may give (ACT-30). Raises InvalidRunId."""
+    if not run_id or _KERNEL_CHARACTERS.search(run_id) or _KERNEL_RUN_ID.fullmatch(run_id):
+        raise InvalidRunId(
+            f"run id {run_id!r} is not free: ids are non-empty, without / @ . ~, and not of the form t<n> or <n>-<n>"
+        )
+    return run_id
+
+
+def activate(
+    ctx: Any,
+    target: Agent | Node,
+    input: Any = None,
+    *,
+    run_id: str | None = None,
+    branch: str | None = None,
+    scope: str | None = None,
+    segment: str | None = None,
+) -> Activation:
+    """Run an agent or a node under the place of ``ctx`` (core ACV-1).
+
+    ``run_id``: None = the next number of that name under the place. ``branch`` and ``scope``: None = those of the
+    context. ``segment`` is for agents and schedulers that give the whole path segment (activations §4).
+
+    Raises:
+        InvalidRunId: a run id that belongs to the kernel.
+    """
+    if segment is None:
+        if run_id is None:
+            run_id = str(ctx.next_run(target.name))
+        else:
+            check_run_id(run_id)
+        segment = f"{target.name}@{run_id}"
+    return _activation(
+        ctx,
+        target,
+        f"{ctx.path}/{segment}" if ctx.path else segment,
+        input,
+        ctx.branch if branch is None else branch,
+        ctx.isolation_scope if scope is None else scope,
+    )
+
+
+def _activation(ctx: Any, target: Agent | Node, path: str, input: Any, branch: str, scope: str) -> Activation:
+    if not isinstance(target, Node):
+        return Activation(ctx._inv, target, path, input=input, branch=branch, scope=scope)
+    from hookwork.node_activation import NodeActivation
+
+    above = getattr(ctx, "activation", None)
+    return NodeActivation(
+        ctx._inv,
+        target,
+        path,
+        owner=ctx._owner,
+        input=input,
+        branch=branch,
+        scope=scope,
+        state_check=getattr(above, "state_check", None),
+    )
+
+
+async def run_node(
+    ctx: NodeContext,
+    target: Any,
+    input: Any,
+    *,
+    run_id: str | None,
+    sub_branch: bool,
+    branch: str | None,
+    scope: str | None,
+    use_as_output: bool,
+    raise_on_wait: bool,
+) -> Any:
+    """Run a child of a node and give its output; see `NodeContext.run_node`."""
+    node = build_node(target)
+    if run_id is not None and _NUMBER.fullmatch(check_run_id(run_id)):
+        raise InvalidRunId(f"run id {run_id!r} is not free: numbers are given out in order; use a name")
+    segment = f"{node.name}@{run_id if run_id is not None else ctx.next_run(node.name)}"
+    path = f"{ctx.path}/{segment}"
+    base = branch or ctx.branch
+    if sub_branch:
+        base = f"{base}.{segment}" if base else segment
+    attempt = ctx.attempt_run
+    assert attempt is not None
+    if use_as_output:
+        attempt.delegate(path)
+    running = ctx.children.get(path)
+    if running is not None:
+        status, output = await asyncio.shield(running)
+    else:
+        child = _activation(ctx, node, path, input, base, path if scope == "path" else scope or ctx.isolation_scope)
+        if use_as_output:
+            child.output_for = (ctx.path, *ctx.activation.output_for)  # type: ignore[attr-defined]
+        status, output = await _shared(ctx, attempt, child, segment)
+    if status == "paused":
+        if raise_on_wait:
+            raise Pause
+        return None
+    if use_as_output:
+        attempt.delegated_output = output
+    return output
+
+
+async def _shared(ctx: NodeContext, attempt: NodeAttempt, child: Activation, segment: str) -> tuple[str, Any]:
+    """Run a child to its end; who asks for it meanwhile gets the same outcome (DYN-22)."""
+    name, _, run_id = segment.partition("@")
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    future.add_done_callback(_seen)
+    ctx.children[child.path] = future
+    if (task := asyncio.current_task()) is not ctx.body_task and task is not None:
+        attempt.detached.add(task)
+    try:
+        await drive(child, attempt.forward)
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError | Pause | KeyboardInterrupt | SystemExit):
+            future.cancel()
+            raise
+        failure = NodeRunError(name, child.path, run_id, error)
+        future.set_exception(failure)
+        raise failure from error
+    finally:
+        ctx.children.pop(child.path, None)
+        if task is not None:
+            attempt.detached.discard(task)
+    future.set_result((child.status, child.output))
+    return child.status, child.output
+
+
+def _seen(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()  # it is raised where the child was started; it must not be reported as never retrieved
+
+
+async def drive(child: Activation, put: Put) -> None:
+    """Run an activation to its end and hand its events on, each acknowledged before the next."""
+    from hookwork.node_activation import NodeActivation
+
+    if isinstance(child, NodeActivation):
+        await child.drive(put)
+        return
+    async with aclosing(child) as events:
+        async for event in events:
+            await put(event)
+
+
+async def run_child(ctx: Any, put: Put, target: Any, input: Any, run_id: str | None) -> Any:
+    """Run an agent or a node below a tool call; see `ToolContext.run_node`."""
+    from hookwork.agent import Agent
+
+    node = target if isinstance(target, Agent) else build_node(target)
+    child = activate(ctx, node, input, run_id=run_id)
+    if isinstance(node, Agent):
+        await drive(child, put)
+    else:
+        try:
+            await drive(child, put)
+        except Exception as error:
+            raise NodeRunError(node.name, child.path, child.path.rpartition("@")[2], error) from error
+    if child.status == "paused":
+        raise Pause
+    return child.output
