@@ -145,7 +145,7 @@ def _as_node(value: Any, settings: dict[str, Any]) -> Node:
     from hookwork_workflow.building import build
 
     built = value if isinstance(value, Node) else None
-    if built is None and callable(value) and not hasattr(value, "name"):
+    if built is None and callable(value) and not isinstance(value, type) and not hasattr(value, "name"):
         return FunctionNode(value, name=settings.get("name"), **own)
     if own:
         raise GraphError(f"{', '.join(own)} of node() is for functions, not for {value!r}", code="bad_setting")

@@ -8,19 +8,25 @@ is compiled.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, final, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar, final, overload, runtime_checkable
 
 from attrs import define, field
 
 from hookwork.errors import GraphError
 
 if TYPE_CHECKING:
+    from hookwork.agent import Agent
     from hookwork.records.event import Event
+    from hookwork.tool import Tool
     from hookwork_workflow.nodes.base import GraphNode
 
 In_contra = TypeVar("In_contra", contravariant=True)
 Out_co = TypeVar("Out_co", covariant=True)
 T = TypeVar("T")
+
+#: What may stand on the left of ``>>`` without an operator of its own. Functions may too; a type checker is not told,
+#: since it would take every node for one and check nothing.
+Untyped: TypeAlias = "tuple[Any, ...] | list[Any] | Agent | Tool"
 
 
 @final
@@ -209,7 +215,7 @@ class Edges(Generic[In_contra, Out_co]):
         """Routes from the one node this list ends with; see `routes`. Raises GraphError for several."""
         return self._go_on(mapping)
 
-    def __rrshift__(self, sources: Any) -> Edges[Any, Any]:
+    def __rrshift__(self, sources: Untyped) -> Edges[Any, Any]:
         """``(a, b) >> edges``: what comes first in a chain may have no ``>>`` of its own."""
         return join(_as_tuple(sources), self)
 

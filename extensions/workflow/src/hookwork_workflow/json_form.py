@@ -41,7 +41,7 @@ def _encode(value: Any, at: str) -> Any:
         return _encode(value.value, at)
     if isinstance(value, Mapping):
         return {_key(key, at): _encode(item, f"{at}.{key}") for key, item in value.items()}
-    if isinstance(value, list | tuple) and not hasattr(kind, "_fields"):
+    if isinstance(value, list | tuple):
         return [_encode(item, f"{at}[{i}]") for i, item in enumerate(value)]
     if isinstance(value, set | frozenset):
         return [_encode(item, f"{at}[{i}]") for i, item in enumerate(_ordered(value))]
@@ -68,14 +68,14 @@ def _encode_object(value: Any, kind: type, at: str) -> Any:
     if names is not None:
         present = ((name, getattr(value, name, msgspec.UNSET)) for name in names)
         return {name: _encode(item, f"{at}.{name}") for name, item in present if item is not msgspec.UNSET}
-    try:  # dates, times, UUIDs, Decimals, Structs, named tuples, subclasses of plain types
-        plain = msgspec.to_builtins(value, enc_hook=lambda inner: _encode(inner, at))
-    except TypeError:
-        plain = value
-    if plain is value:
-        text = f"{at}: JSON cannot hold a {kind.__module__}.{kind.__qualname__}"
-        raise ValidationError(text, path=at)
-    return plain
+
+    def of_inner(inner: Any) -> Any:
+        if inner is value:
+            raise ValidationError(f"{at}: JSON cannot hold a {kind.__module__}.{kind.__qualname__}", path=at)
+        return _encode(inner, at)
+
+    # Dates, times, UUIDs, Decimals, Structs, subclasses of plain types.
+    return msgspec.to_builtins(value, enc_hook=of_inner)
 
 
 def _field_names(kind: type) -> list[str] | None:

@@ -131,7 +131,15 @@ class _JsonSchema(Schema):
         self.takes_text = takes_text(self.json_schema)
 
     def validate(self, value: Any) -> Any:
-        for error in self._validator.iter_errors(value):
+        from referencing.exceptions import Unresolvable
+
+        try:
+            error = next(self._validator.iter_errors(value), None)
+        except Unresolvable as outside:
+            raise ConfigurationError(
+                f"the JSON schema refers to {outside.ref!r}, which is not in it; write that part into the schema"
+            ) from outside
+        if error is not None:
             raise SchemaFault(f"{error.json_path}: does not fit {error.validator!r} of the schema")
         return value
 

@@ -69,7 +69,9 @@ class Signature:
         "state",
     )
 
-    def __init__(self, function: Callable[..., Any], node: str, state_keys: Mapping[str, str]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], node: str, state_keys: Mapping[str, str], *, streams: bool = False
+    ) -> None:
         try:
             parameters = inspect.signature(function).parameters
         except (ValueError, TypeError) as error:
@@ -89,7 +91,9 @@ class Signature:
         self.input_default = chosen.default if chosen is not None else Parameter.empty
         self.input_positional = chosen is not None and chosen.kind is not Parameter.KEYWORD_ONLY
         self.input_type = _value_type(_known(hints, self.input, node)) if self.input is not None else None
-        self.output_type = _result_type(_known(hints, "return", node))
+        # What a generator is annotated with is often imported for type checkers only; it says nothing of its own.
+        unknown_stream = streams and isinstance(hints.get("return"), str)
+        self.output_type = None if unknown_stream else _result_type(_known(hints, "return", node))
         self.state = tuple(_state_parameter(p, hints, node, state_keys) for p in others if p is not chosen)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, Self, TypeVar, overload
 
 from hookwork.node import Node
-from hookwork_workflow.edges import Edges, join, routes
+from hookwork_workflow.edges import Edges, Untyped, join, routes
 
 In_contra = TypeVar("In_contra", contravariant=True)
 Out_co = TypeVar("Out_co", covariant=True)
@@ -46,7 +46,7 @@ class GraphNode(Node, Generic[In_contra, Out_co]):
     def __rshift__(self, target: Any) -> Edges[Any, Any]:
         return join((self,), target)
 
-    def __rrshift__(self, sources: Any) -> Edges[Any, Out_co]:
+    def __rrshift__(self, sources: Untyped) -> Edges[Any, Out_co]:
         """``(a, b) >> node``, and what has no ``>>`` of its own (an agent, a tool) on the left."""
         return join(tuple(sources) if isinstance(sources, tuple | list) else (sources,), self)
 

@@ -35,7 +35,7 @@ class _Shape:
     __slots__ = ("input", "input_schema", "output", "output_schema", "signature", "simple")
 
     def __init__(self, node: FunctionNode[Any, Any, Any]) -> None:
-        self.signature = Signature(node.func, node.name, node.state_keys)
+        self.signature = Signature(node.func, node.name, node.state_keys, streams=node.kind == "emitting")
         given_input, given_output = node.given_schemas
         self.input_schema = self.signature.input_type if given_input is _DERIVED else given_input
         self.output_schema = self.signature.output_type if given_output is _DERIVED else given_output
@@ -139,9 +139,14 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
 
     # --- the body -----------------------------------------------------------------------------------------------------
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """The function itself, as if it were no node."""
-        return self.func(*args, **kwargs)
+    if TYPE_CHECKING:
+
+        def __call__(self, value: In_contra, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+            """The function itself, as if it were no node."""
+    else:
+
+        def __call__(self, *args, **kwargs):
+            return self.func(*args, **kwargs)
 
     async def run(self, ctx: Any, input: Any) -> AsyncIterator[Event]:
         if self._call in ("async", "sync"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from hookwork.errors import GraphError
+from hookwork.errors import GraphError, InputValidationError
 from hookwork_workflow.nodes.base import GraphNode
 
 if TYPE_CHECKING:
@@ -66,6 +66,20 @@ class Join(GraphNode[Any, dict[str, Any]]):
     def gather(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The input of an activation: predecessor name → its output, None when it had none (JOIN-2)."""
         return dict(values)
+
+    def validate_input(self, value: Any) -> Any:
+        """The map, with each predecessor's value checked; None values are not (JOIN-3)."""
+        from hookwork_workflow.schemas import SchemaFault, check_input, schema_of
+
+        schema = schema_of(self.input_schema)
+        if schema is None or not isinstance(value, Mapping):
+            return value
+        for name, given in value.items():
+            try:
+                check_input(schema, given)
+            except SchemaFault as fault:
+                raise InputValidationError(self.name, f'predecessor "{name}": {fault}') from fault
+        return value
 
     async def run(self, ctx: Any, input: Any) -> AsyncIterator[Event]:
         from hookwork.records.event import Event
