@@ -64,11 +64,12 @@ def test_the_report_is_a_line_a_finding_and_the_code_says_the_sum(serve: Any, ho
     assert hookwork("doctor", "no_such_agent_anywhere").code == 1
 
 
-def test_a_missing_model_names_the_line_that_installs_it(serve: Any, hookwork: Any) -> None:
-    findings = found(hookwork, serve(LlmAgent(name="helper", model="gpt-5.2")))
+def test_a_model_nobody_takes_names_who_was_asked(serve: Any, hookwork: Any) -> None:
+    findings = found(hookwork, serve(LlmAgent(name="helper", model="nobody-1")))
     [(state, text)] = findings["runner"]
     assert state == "failure"
-    assert "provided by hookwork-openai, which is not released yet" in text
+    assert "no installed extension takes the model 'nobody-1'; installed providers: " in text
+    assert "offline" in text
 
 
 def test_url_3_a_service_nobody_takes_is_named_without_its_password(serve: Any, hookwork: Any) -> None:
