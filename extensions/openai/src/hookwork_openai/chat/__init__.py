@@ -1,0 +1,1 @@
+"""Chat Completions, for compatible servers (models §8a)."""

@@ -1,0 +1,194 @@
+"""The chunks of a streamed chat completion (models CHAT-4, CHAT-5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hookwork.platform import new_uuid
+from hookwork.records.metadata import ModelResponse
+from hookwork_modelkit.errors import model_error
+from hookwork_openai.call import Call
+from hookwork_openai.chat.reply import text_of, thought_of, whole_response
+from hookwork_openai.errors import service_error
+from hookwork_openai.fragments import call_fragment, text_fragment
+
+
+class _StreamedCall:
+    """One tool call while it arrives."""
+
+    __slots__ = ("arguments", "id", "name", "pieces")
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.name = ""
+        self.pieces: list[str] = []
+        #: arguments that came as an object, whole.
+        self.arguments: Any = None
+
+    @property
+    def wire_id(self) -> str:
+        """Its id, a made one where the server gives none (models AGG-23)."""
+        self.id = self.id or f"adk-{new_uuid()}"
+        return self.id
+
+
+class ChatStream:
+    """Folds one stream: `take` each chunk, yield what it gives, then `finish`. Make one per call.
+
+    Attributes:
+        finish_reason: the server's, once it came.
+        shown: a partial response was given.
+    """
+
+    def __init__(self, call: Call, declared: frozenset[str] = frozenset()) -> None:
+        self.finish_reason = ""
+        self.shown = False
+        self._call = call
+        self._declared = declared
+        self._chunks = 0
+        self._head: dict[str, Any] = {}
+        self._usage: Any = None
+        self._thoughts: list[str] = []
+        self._texts: list[str] = []
+        self._refusals: list[str] = []
+        self._annotations: list[Any] = []
+        self._logprobs: list[Any] = []
+        self._calls: list[_StreamedCall] = []
+        self._by_index: dict[int, _StreamedCall] = {}
+
+    def take(self, chunk: Any) -> list[ModelResponse]:
+        """Take in one chunk; the partial responses to show for it.
+
+        Raises:
+            ModelError: the chunk is an error.
+        """
+        if not isinstance(chunk, Mapping):
+            return []
+        self._chunks += 1
+        if isinstance(chunk.get("error"), Mapping):
+            raise service_error(self._call, chunk["error"], started=self.shown)
+        for name in ("id", "model"):
+            self._head[name] = self._head.get(name) or chunk.get(name)
+        self._usage = chunk.get("usage") or self._usage
+        choices = chunk.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        shown = list(self._choice(choice)) if isinstance(choice, Mapping) else []
+        self.shown = self.shown or bool(shown)
+        return shown
+
+    def finish(self, *, done: bool) -> ModelResponse:
+        """The whole response. ``done``: the server said ``[DONE]``.
+
+        Raises:
+            ModelError: the stream was empty or broke off, or what came cannot be used.
+        """
+        call = self._call
+        if not self._chunks:
+            raise self._broken("the stream ended without a single chunk; try again")
+        if not self.finish_reason and not done and not call.options.accept_unterminated:
+            raise self._broken(
+                "the stream ended without a finish reason, so the answer is not whole; try again "
+                "(accept_unterminated=True for a server that never sends one)"
+            )
+        unspecified = "" if self.finish_reason or done else "FINISH_REASON_UNSPECIFIED"
+        choice = {
+            "message": self._message(),
+            "finish_reason": self.finish_reason,
+            "logprobs": {"content": self._logprobs},
+        }
+        completion = {**self._head, "choices": [choice], "usage": self._usage}
+        return whole_response(call, completion, declared=self._declared, started=self.shown, reason=unspecified)
+
+    def _broken(self, problem: str) -> Exception:
+        call = self._call
+        return model_error(call.provider, call.model, kind="stream", retryable=True, detail=problem, started=self.shown)
+
+    def _message(self) -> dict[str, Any]:
+        return {
+            "reasoning_content": "".join(self._thoughts),
+            "content": "".join(self._texts),
+            "refusal": "".join(self._refusals),
+            "annotations": self._annotations,
+            "tool_calls": [
+                {
+                    "id": known.wire_id,
+                    "function": {
+                        "name": known.name,
+                        "arguments": known.arguments if known.arguments is not None else "".join(known.pieces),
+                    },
+                }
+                for known in self._calls
+            ],
+        }
+
+    # --- chunks -------------------------------------------------------------------------------------------------------
+
+    def _choice(self, choice: Mapping[str, Any]) -> Iterator[ModelResponse]:
+        if isinstance(choice.get("error"), Mapping):
+            raise service_error(self._call, choice["error"], started=self.shown)
+        self.finish_reason = str(choice.get("finish_reason") or "") or self.finish_reason
+        logprobs = choice.get("logprobs")
+        if isinstance(logprobs, Mapping):
+            self._logprobs.extend(logprobs.get("content") or ())
+        # Some servers send the whole message in the last chunk, or instead of any delta.
+        delta = choice.get("delta") or (choice.get("message") if not self.shown else None)
+        if isinstance(delta, Mapping):
+            yield from self._delta(delta)
+
+    def _delta(self, delta: Mapping[str, Any]) -> Iterator[ModelResponse]:
+        version = self._head.get("model") or None
+        thought = thought_of(delta)
+        if thought:
+            self._thoughts.append(thought)
+            yield text_fragment(thought, thought=True, version=version)
+        for text, kept in ((text_of(delta.get("content")), self._texts), (delta.get("refusal"), self._refusals)):
+            if text and isinstance(text, str):
+                kept.append(text)
+                yield text_fragment(text, version=version)
+        self._annotations.extend(delta.get("annotations") or ())
+        for piece in delta.get("tool_calls") or ():
+            if isinstance(piece, Mapping):
+                yield from self._tool_call(piece, version)
+        if isinstance(delta.get("function_call"), Mapping):
+            yield from self._tool_call({"index": 0, "function": delta["function_call"]}, version)
+
+    def _tool_call(self, piece: Mapping[str, Any], version: str | None) -> Iterator[ModelResponse]:
+        function = piece.get("function")
+        said: Mapping[str, Any] = function if isinstance(function, Mapping) else {}
+        call_id, name = str(piece.get("id") or ""), str(said.get("name") or "")
+        known = self._find(piece.get("index"), call_id, name)
+        known.id = known.id or call_id
+        known.name = known.name or name
+        arguments = said.get("arguments")
+        if isinstance(arguments, str):
+            known.pieces.append(arguments)
+        elif isinstance(arguments, Mapping):
+            known.arguments = arguments
+        if known.name:
+            delta = arguments if isinstance(arguments, str) else ""
+            yield call_fragment(known.wire_id, known.name, delta, version=version)
+
+    def _find(self, index: Any, call_id: str, name: str) -> _StreamedCall:
+        """The call a piece belongs to: by index; without one the last, unless a new id or a new name begins another."""
+        if isinstance(index, int):
+            known = self._by_index.get(index)
+            if known is None or self._begins_another(known, call_id, name):
+                known = self._by_index[index] = self._new()
+            return known
+        last = self._calls[-1] if self._calls else None
+        if last is None or self._begins_another(last, call_id, name):
+            return self._new()
+        return last
+
+    def _begins_another(self, known: _StreamedCall, call_id: str, name: str) -> bool:
+        """Servers that give several whole calls one index, or none, tell them apart by id (or name)."""
+        if call_id and known.id and call_id != known.id:
+            return True
+        begun = bool(known.pieces) or known.arguments is not None
+        return bool(name and known.name and begun and (name != known.name or not call_id))
+
+    def _new(self) -> _StreamedCall:
+        call = _StreamedCall()
+        self._calls.append(call)
+        return call

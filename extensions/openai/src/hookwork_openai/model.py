@@ -1,0 +1,194 @@
+"""The model: one name, one service, either API."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from hookwork.model import Model, ModelCapabilities, ModelRequest
+from hookwork.records.metadata import ModelResponse
+from hookwork_modelkit.calls import guarded
+from hookwork_modelkit.retrying import RetryPolicy, with_retries
+from hookwork_openai.call import Call, is_reasoning_model
+from hookwork_openai.config import transport
+from hookwork_openai.errors import sdk_error
+from hookwork_openai.options import Options, is_openai_host
+
+if TYPE_CHECKING:
+    from hookwork_modelkit.clients import ModelClients
+    from hookwork_openai.sdk import Client
+
+Responses = AsyncGenerator[ModelResponse, None]
+
+
+class OpenAIModel(Model):
+    """A model of OpenAI, or of a server that speaks its API.
+
+    Args:
+        name: the model's name at the service; a deployment's name on Azure.
+        options: see `hookwork_openai.options.Options` and the README.
+
+    Raises:
+        ModelError: (code ``model_name_required``) the name is empty.
+        ConfigurationError: an unknown option, or a value of a wrong kind.
+    """
+
+    def __init__(self, name: str, **options: Any) -> None:
+        self.options = Options(**options)
+        if not isinstance(name, str) or not name.strip():
+            raise Call(model="", provider=self._provider()).refused("model_name_required", "a model needs a name")
+        self.name = name
+        self._address = self.options.address()
+        self._official = is_openai_host(self._address)
+        self.capabilities = self._capabilities()
+        self._retry = RetryPolicy.of(self.options.retry)
+        self._warned: set[str] = set()
+        self._clients: ModelClients[Client] | None = None
+        #: the server refused ``stream_options`` once (models CHAT-4).
+        self._without_stream_options = False
+
+    @classmethod
+    def from_settings(cls, name: str, settings: Mapping[str, Any]) -> OpenAIModel:
+        """A model as ``[tool.hookwork.openai]`` describes it.
+
+        Raises:
+            ConfigurationError: an unknown key or a value of a wrong kind.
+        """
+        from hookwork_openai.options import options_from
+
+        known = options_from(settings)
+        return cls(name, **{field: getattr(known, field) for field in known.__slots__})
+
+    async def generate(self, request: ModelRequest, *, stream: bool = False) -> Responses:
+        """Answer one request; see `hookwork.model.Model.generate`.
+
+        Raises:
+            ModelError: the request cannot be made, or the call failed.
+        """
+        call = self._call(request)
+        calls = with_retries(
+            lambda: guarded(
+                self._answer(call, request, stream),
+                call.provider,
+                call.model,
+                lambda error, started: sdk_error(call, error, started),
+            ),
+            self._retry,
+        )
+        async with aclosing(calls) as responses:
+            async for response in responses:
+                yield response
+
+    async def close(self) -> None:
+        """Let go of the SDK's clients; the last model of a configuration closes them. Idempotent."""
+        if self._clients is not None:
+            await self._clients.close()
+
+    # --- one call -----------------------------------------------------------------------------------------------------
+
+    def _provider(self) -> str:
+        return self.options.provider or ("azure.ai.openai" if self.options.azure_endpoint else "openai")
+
+    def _capabilities(self) -> ModelCapabilities:
+        """What can be asked of this model. A compatible server mostly takes a schema or tools, not both at once."""
+        options = self.options
+        schema = True if options.output_schema is None else options.output_schema
+        both = self._official if options.output_schema_with_tools is None else options.output_schema_with_tools
+        return ModelCapabilities(
+            provider=self._provider(),
+            live=self._official,
+            output_schema=schema,
+            output_schema_with_tools=schema and both,
+            pairs_calls_by_id=True,
+            file_uris=True,
+            media=("image/", "application/pdf", "text/"),
+            reasoning=is_reasoning_model(self.name),
+        )
+
+    def _call(self, request: ModelRequest) -> Call:
+        official, api = self._official, self.options.api
+        return Call(
+            model=request.model or self.name,
+            provider=self._provider(),
+            official=official,
+            chat=api == "chat" or (api == "auto" and not official),
+            options=self.options,
+            warned=self._warned,
+        )
+
+    def _client(self, call: Call) -> Client:
+        from hookwork_modelkit.clients import ModelClients
+        from hookwork_openai.sdk import POOL, client_key, make_client
+
+        if self._clients is None:
+            self._clients = ModelClients(POOL)
+        return self._clients.get(client_key(self.options, self._address), lambda: make_client(call, self._address))
+
+    def _answer(self, call: Call, request: ModelRequest, stream: bool) -> Responses:
+        if call.chat:
+            return self._chat(call, request, stream)
+        return self._responses(call, request, stream)
+
+    async def _responses(self, call: Call, request: ModelRequest, stream: bool) -> Responses:
+        from hookwork_openai.responses.output import whole_response
+        from hookwork_openai.responses.request import request_body
+        from hookwork_openai.responses.stream import ResponseStream
+
+        body, how = request_body(call, request), transport(call, request.config)
+        client = self._client(call)
+        from hookwork_openai import sdk
+
+        if not stream:
+            yield whole_response(call, await sdk.post(client, "/responses", body, how))
+            return
+        folded = ResponseStream(call)
+        source = await sdk.open_stream(client, "/responses", body, how)
+        async with aclosing(sdk.events(source)) as events:
+            async for event in events:
+                shown = folded.take(event)
+                if shown is not None:
+                    yield shown
+                if folded.over:
+                    await sdk.drain(source)
+                    break
+        yield folded.finish()
+
+    async def _chat(self, call: Call, request: ModelRequest, stream: bool) -> Responses:
+        from hookwork_openai.chat.reply import whole_response
+        from hookwork_openai.chat.request import request_body
+        from hookwork_openai.chat.stream import ChatStream
+
+        body, how = request_body(call, request), transport(call, request.config)
+        client = self._client(call)
+        from hookwork_openai import sdk
+
+        declared = frozenset(item.name for item in request.config.function_declarations() if item.name)
+        if not stream:
+            answer = await sdk.post(client, "/chat/completions", body, how)
+            yield whole_response(call, answer, declared=declared)
+            return
+        folded = ChatStream(call, declared)
+        source = await self._open_chat(client, body, how)
+        async with aclosing(sdk.events(source)) as events:
+            async for chunk in events:
+                for shown in folded.take(chunk):
+                    yield shown
+        yield folded.finish(done=source.done)
+
+    async def _open_chat(self, client: Client, body: dict[str, Any], how: Any) -> Any:
+        """Open the stream, asking for usage; a server that refuses that by name is asked without (models CHAT-4)."""
+        from openai import BadRequestError
+
+        from hookwork_openai import sdk
+
+        path = "/chat/completions"
+        if self._without_stream_options:
+            return await sdk.open_stream(client, path, body, how)
+        try:
+            return await sdk.open_stream(client, path, {**body, "stream_options": {"include_usage": True}}, how)
+        except BadRequestError as error:
+            if "stream_options" not in f"{error.message} {error.body}":
+                raise
+        self._without_stream_options = True
+        return await sdk.open_stream(client, path, body, how)

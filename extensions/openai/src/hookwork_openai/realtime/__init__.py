@@ -1,0 +1,1 @@
+"""The Realtime API: live sessions (models §8b)."""

@@ -1,0 +1,212 @@
+"""The output items of a stream, put together from whatever tells of them (models OAI-33, OAI-35).
+
+Fragments belong to an item by its id, else by its place in the output, else to the newest one of their kind. So the
+order in which the fragments of different items arrive does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hookwork.platform import new_uuid
+
+
+class StreamedItem:
+    """One item of the output while it arrives.
+
+    Attributes:
+        kind: ``message``, ``reasoning``, ``function_call`` or a type that is only passed on.
+        texts: (part of the item, index) → pieces; the part is ``output_text``, ``refusal``, ``content`` or ``summary``.
+        arguments: the whole arguments where an event said them, else None.
+        ended: the service said that nothing more of it comes.
+    """
+
+    __slots__ = (
+        "annotations",
+        "arguments",
+        "call_id",
+        "ended",
+        "id",
+        "index",
+        "kind",
+        "name",
+        "pieces",
+        "said",
+        "texts",
+    )
+
+    def __init__(self, kind: str, item_id: str = "", index: int | None = None) -> None:
+        self.kind = kind
+        self.id = item_id
+        self.index = index
+        self.call_id = ""
+        self.name = ""
+        self.texts: dict[tuple[str, int], list[str]] = {}
+        self.annotations: list[Any] = []
+        self.pieces: list[str] = []
+        self.arguments: Any = None
+        self.ended = False
+        #: the item as the service gave it whole.
+        self.said: Mapping[str, Any] = {}
+
+    def take(self, item: Mapping[str, Any], *, whole: bool) -> None:
+        """Learn from an item object: at its start, or once it is ``whole``."""
+        self.call_id = self.call_id or str(item.get("call_id") or "")
+        self.name = self.name or str(item.get("name") or "")
+        if whole:
+            self.said = item
+            self.ended = self.ended or item.get("status") != "incomplete"
+
+    def add_text(self, part: str, index: Any, text: str) -> None:
+        self.texts.setdefault((part, index if isinstance(index, int) else 0), []).append(text)
+
+    @property
+    def wire_id(self) -> str:
+        """The id under which a call is known, a made one where the service gives none (models AGG-23)."""
+        if not self.call_id:
+            self.call_id = self.id or f"adk-{new_uuid()}"
+        return self.call_id
+
+    @property
+    def raw_arguments(self) -> Any:
+        """What the event said, else the item, else the fragments (models §8, streaming table)."""
+        for whole in (self.arguments, self.said.get("arguments")):
+            if whole or isinstance(whole, dict):
+                return whole
+        return "".join(self.pieces)
+
+    def as_output(self) -> dict[str, Any]:
+        """The item as it would stand in an unstreamed response."""
+        if self.kind == "function_call":
+            return self._call()
+        if self.kind == "reasoning":
+            return {**self.said, "type": "reasoning", **self._texts_of("content", "summary")}
+        if self.kind == "message":
+            return {**self.said, "type": "message", "content": self._message_content()}
+        return dict(self.said)
+
+    def _call(self) -> dict[str, Any]:
+        call = {"type": "function_call", "id": self.id, "call_id": self.wire_id, "name": self.name}
+        status = self.said.get("status") or ("completed" if self.ended else "incomplete")
+        return {**call, "arguments": self.raw_arguments, "status": status}
+
+    def _texts_of(self, *parts: str) -> dict[str, Any]:
+        kinds = {"content": "reasoning_text", "summary": "summary_text"}
+        return {
+            part: self.said.get(part)
+            or [
+                {"type": kinds[part], "text": "".join(pieces)}
+                for (name, _), pieces in sorted(self.texts.items())
+                if name == part
+            ]
+            for part in parts
+        }
+
+    def _message_content(self) -> Any:
+        said = self.said.get("content")
+        if isinstance(said, str) and said:
+            return said
+        if isinstance(said, list) and any(
+            isinstance(piece, Mapping) and (piece.get("text") or piece.get("refusal")) for piece in said
+        ):
+            return said
+        content: list[dict[str, Any]] = []
+        for (name, _), pieces in sorted(self.texts.items(), key=lambda entry: entry[0][1]):
+            field = "refusal" if name == "refusal" else "text"
+            content.append({"type": name, field: "".join(pieces)})
+        if content and self.annotations:
+            content[0]["annotations"] = self.annotations
+        return content
+
+
+class StreamedItems:
+    """All items of one stream."""
+
+    def __init__(self) -> None:
+        self._items: list[StreamedItem] = []
+        self._by_id: dict[str, StreamedItem] = {}
+        self._by_index: dict[int, StreamedItem] = {}
+
+    def of_event(self, event: Mapping[str, Any], kind: str) -> StreamedItem:
+        """The item that an event tells of, a new one when it is the first to."""
+        return self._find(str(event.get("item_id") or ""), event.get("output_index"), kind)
+
+    def started(self, event: Mapping[str, Any], item: Mapping[str, Any]) -> StreamedItem:
+        """The item of an ``output_item.added`` event; without id and place it is always a new one."""
+        item_id, index = str(item.get("id") or ""), event.get("output_index")
+        kind = str(item.get("type") or "")
+        found = self._find(item_id, index, kind) if item_id or isinstance(index, int) else self._new(kind, "", None)
+        found.take(item, whole=False)
+        return found
+
+    def ended(self, event: Mapping[str, Any], item: Mapping[str, Any]) -> StreamedItem:
+        """The item of an ``output_item.done`` event."""
+        kind = str(item.get("type") or "")
+        found = self._find(str(item.get("id") or ""), event.get("output_index"), kind)
+        found.take(item, whole=True)
+        found.ended = True
+        return found
+
+    def reconcile(self, output: list[Any]) -> None:
+        """Learn from the output of the terminal response; an item that never streamed is appended (models OAI-33)."""
+        matched: set[int] = set()
+        for index, item in enumerate(output):
+            if not isinstance(item, Mapping):
+                continue
+            found = self._match(item, index, matched)
+            if found is None:
+                found = self._new(str(item.get("type") or ""), str(item.get("id") or ""), None)
+                found.index = index if all(known.index is not None for known in self._items[:-1]) else None
+            matched.add(id(found))
+            found.take(item, whole=True)
+
+    def as_output(self) -> list[dict[str, Any]]:
+        """The output of an unstreamed response."""
+        items = self._items
+        if all(item.index is not None for item in items):
+            items = sorted(items, key=lambda item: item.index or 0)
+        return [item.as_output() for item in items if item.said or item.texts or item.kind == "function_call"]
+
+    def _find(self, item_id: str, index: Any, kind: str) -> StreamedItem:
+        found = self._by_id.get(item_id) if item_id else None
+        if found is None and isinstance(index, int):
+            found = self._by_index.get(index)
+        if found is None and not item_id and not isinstance(index, int):
+            found = self._newest(kind)
+        if found is None or found.kind != kind:
+            found = self._new(kind, item_id, index if isinstance(index, int) else None)
+        if item_id:
+            found.id = found.id or item_id
+            self._by_id[item_id] = found
+        if isinstance(index, int) and index not in self._by_index:
+            self._by_index[index] = found
+            found.index = index
+        return found
+
+    def _newest(self, kind: str) -> StreamedItem | None:
+        """Where a fragment without id and place belongs: calls may be interrupted by other items, texts may not."""
+        if kind == "function_call":
+            calls = [item for item in self._items if item.kind == kind]
+            return calls[-1] if calls else None
+        newest = self._items[-1] if self._items else None
+        return newest if newest is not None and newest.kind == kind else None
+
+    def _new(self, kind: str, item_id: str, index: int | None) -> StreamedItem:
+        item = StreamedItem(kind, item_id, index)
+        self._items.append(item)
+        return item
+
+    def _match(self, item: Mapping[str, Any], index: int, matched: set[int]) -> StreamedItem | None:
+        kind, item_id, call_id = item.get("type"), item.get("id"), item.get("call_id")
+        free = [known for known in self._items if known.kind == kind and id(known) not in matched]
+        for known in free:
+            if item_id and known.id == item_id:
+                return known
+        for known in free:
+            if call_id and known.call_id == call_id:
+                return known
+        for known in free:
+            if known.index == index:
+                return known
+        return next((known for known in free if not known.id and known.index is None), None)

@@ -1,0 +1,172 @@
+"""The SDK at its door: clients, and streams of plain JSON. Imported at the first call, since it imports the SDK.
+
+Answers are taken as the JSON they are: the SDK's classes are built without validation, and an event it does not know
+arrives as an instance of some other (models SDK-10), so nothing is gained by them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Mapping
+from typing import Any
+
+from openai import AsyncOpenAI, AsyncStream, Omit, OpenAIError
+from openai import __version__ as SDK_VERSION
+
+from hookwork.version import VERSION
+from hookwork_modelkit.clients import ClientPool
+from hookwork_modelkit.errors import model_error
+from hookwork_openai.call import Call
+from hookwork_openai.config import Transport
+from hookwork_openai.options import Options
+
+#: Seconds that the rest of a body may take after its last event. Read to its end, a connection can be used again.
+_PATIENCE = 0.1
+#: What a call may authenticate with: the key of the model, never an administrator's that lies in the environment.
+_SECURITY = {"bearer_auth": True}
+
+
+class Client:
+    """A client of the SDK; ``owned``: its HTTP client is closed with it."""
+
+    __slots__ = ("owned", "sdk")
+
+    def __init__(self, sdk: AsyncOpenAI, owned: bool) -> None:
+        self.sdk = sdk
+        self.owned = owned
+
+
+async def _close(client: Client) -> None:
+    if client.owned:
+        await client.sdk.close()
+
+
+#: All clients of this process.
+POOL: ClientPool[Client] = ClientPool(_close)
+
+
+def client_key(options: Options, address: str) -> Hashable:
+    """What makes two models share a client; ``address`` is the base URL."""
+    objects = (options.http_client, options.client_options)
+    return (
+        address,
+        options.key(),
+        options.organization,
+        options.project,
+        *(id(item) if item is not None else None for item in objects),
+    )
+
+
+def make_client(call: Call, address: str) -> Client:
+    """A client as the options want it, without retries of its own (models OAI-38).
+
+    Raises:
+        ModelError: of kind ``auth``: OpenAI itself is asked and there is no key.
+    """
+    options = call.options
+    key = options.key()
+    headers: dict[str, Any] = {"User-Agent": f"AsyncOpenAI/Python {SDK_VERSION} hookwork/{VERSION}"}
+    if key is None:
+        if call.official:
+            raise model_error(
+                call.provider,
+                call.model,
+                kind="auth",
+                detail="there is no API key; set OPENAI_API_KEY or the option api_key",
+            )
+        key = "none"  # compatible servers mostly want none; the SDK wants one to be built
+        headers["Authorization"] = Omit()
+    arguments: dict[str, Any] = {
+        "api_key": key,
+        "base_url": address,
+        "organization": options.organization,
+        "project": options.project,
+        "http_client": options.http_client,
+        "default_headers": headers,
+        "max_retries": 0,
+        **(options.client_options or {}),
+    }
+    try:
+        return Client(AsyncOpenAI(**arguments), owned=arguments["http_client"] is None)
+    except (OpenAIError, TypeError, ValueError) as error:
+        raise call.refused("client_options", f"the SDK takes no such client options: {error}") from error
+
+
+class JsonStream(AsyncStream[object]):
+    """A stream of JSON values that tells whether the service said ``[DONE]`` (models CHAT-4)."""
+
+    done = False
+
+    async def _iter_events(self) -> AsyncIterator[Any]:
+        events = super()._iter_events()
+        async with contextlib.aclosing(events):  # type: ignore[type-var]
+            async for event in events:
+                if event.data.startswith("[DONE]"):
+                    self.done = True
+                yield event
+
+
+async def post(client: Client, path: str, body: Mapping[str, Any], transport: Transport) -> Any:
+    """The JSON answer to one request. Raises the SDK's exceptions."""
+    return await client.sdk.post(path, cast_to=object, body=_whole(body, transport), options=_options(transport))
+
+
+async def open_stream(client: Client, path: str, body: Mapping[str, Any], transport: Transport) -> JsonStream:
+    """The answer to one streamed request; read it with `events`. Raises the SDK's exceptions."""
+    return await client.sdk.post(
+        path,
+        cast_to=object,
+        body={**_whole(body, transport), "stream": True},
+        options=_options(transport),
+        stream=True,
+        stream_cls=JsonStream,
+    )
+
+
+def _whole(body: Mapping[str, Any], transport: Transport) -> dict[str, Any]:
+    return {**body, **transport.extra_body}
+
+
+def _options(transport: Transport) -> Any:
+    options: dict[str, Any] = {"security": _SECURITY}
+    if transport.headers:
+        options["headers"] = transport.headers
+    if transport.timeout is not None:
+        options["timeout"] = transport.timeout
+    return options
+
+
+async def events(stream: JsonStream) -> AsyncGenerator[Any, None]:
+    """The values of a stream. However it is left, its response is closed first and nothing stays suspended."""
+    unwound = False
+    try:
+        while True:
+            try:
+                event = await anext(stream)
+            except StopAsyncIteration:
+                unwound = True
+                return
+            except BaseException:
+                unwound = True  # what was raised went through all generators of the SDK
+                raise
+            yield event
+    finally:
+        await stream.close()
+        if not unwound:
+            await _unwind(stream)
+
+
+async def drain(stream: JsonStream) -> None:
+    """Read what is left after the last event, so that the connection goes back to its pool; not for long."""
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(_PATIENCE):
+            while True:
+                await anext(stream)
+
+
+async def _unwind(stream: JsonStream) -> None:
+    """Let the SDK's suspended generators run into the closed response; else the loop ends them in tasks of its own."""
+    with contextlib.suppress(Exception):
+        while True:
+            await anext(stream)
