@@ -47,6 +47,22 @@ class ClientPool(Generic[C]):
             shared.users += 1
             return shared.client
 
+    def share(self, key: Hashable) -> C | None:
+        """The running loop's client of a configuration if there is one; one more user counts."""
+        with self._lock:
+            shared = self._loops.get(asyncio.get_running_loop(), {}).get(key)
+            if shared is None:
+                return None
+            shared.users += 1
+            return shared.client
+
+    async def adopt(self, key: Hashable, client: C) -> C:
+        """Take in a client that was made elsewhere; when somebody was faster it is closed and theirs is given."""
+        taken = self.acquire(key, lambda: client)
+        if taken is not client:
+            await self._close(client)
+        return taken
+
     async def release(self, loop: asyncio.AbstractEventLoop, key: Hashable) -> None:
         """One user less of a loop's client; the last one closes it. A loop that has ended takes its client along."""
         with self._lock:
@@ -88,6 +104,25 @@ class ModelClients(Generic[C]):
         if held is None:
             held = self._held[loop] = (key, self._pool.acquire(key, make))
         return held[1]
+
+    def held(self) -> C | None:
+        """The running loop's client, if this model has one already."""
+        held = self._held.get(asyncio.get_running_loop())
+        return None if held is None else held[1]
+
+    def share(self, key: Hashable) -> C | None:
+        """Take the client that another model made for this loop; None when there is none."""
+        client = self._pool.share(key)
+        return None if client is None else self._keep(key, client)
+
+    async def adopt(self, key: Hashable, client: C) -> C:
+        """Take a client that was made just now, in a thread for example, and share it. Not twice at once: hold a lock
+        from `held` to here."""
+        return self._keep(key, await self._pool.adopt(key, client))
+
+    def _keep(self, key: Hashable, client: C) -> C:
+        self._held[asyncio.get_running_loop()] = (key, client)
+        return client
 
     async def close(self) -> None:
         """Let go of all clients; idempotent. A call made afterwards takes one anew."""

@@ -1,0 +1,169 @@
+"""Gemini models as a Hookwork Model (models §6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from hookwork.errors import ConfigurationError, ModelError
+from hookwork.model import Model, ModelCapabilities, ModelRequest
+from hookwork.records.metadata import ModelResponse
+from hookwork_gemini.capabilities import capabilities_of
+from hookwork_gemini.client import CLIENTS, ClientConfig, make_client, stream_of, uses_vertexai
+from hookwork_gemini.requests import Door, Prepared
+from hookwork_modelkit import ModelClients, RetryPolicy, StreamAggregator, convert_response, guarded, with_retries
+
+Responses = AsyncGenerator[ModelResponse, None]
+
+
+class GeminiModel(Model):
+    """A model of the Gemini API or of Vertex AI, called through google-genai.
+
+    Args:
+        name: ``gemini-2.5-flash``, ``models/…``, ``publishers/google/models/…`` or a full Vertex AI resource name.
+        api_key: of the Gemini API, or of Vertex AI in express mode. Default: ``GOOGLE_API_KEY``, ``GEMINI_API_KEY``.
+        vertexai: the backend. Default: Vertex AI when project, location or credentials are given or the name is a
+            resource name of one; else what ``GOOGLE_GENAI_USE_ENTERPRISE`` or ``GOOGLE_GENAI_USE_VERTEXAI`` say.
+        project, location: of Vertex AI. Default: ``GOOGLE_CLOUD_PROJECT``, ``GOOGLE_CLOUD_LOCATION``.
+        credentials: google.auth credentials. Default: those of the environment.
+        base_url: another address of the API, a proxy's for example.
+        api_version: ``v1``, ``v1beta`` … Default: ``GOOGLE_GENAI_API_VERSION``, else the SDK's.
+        timeout: seconds for a call; None: no limit.
+        headers: sent with every call.
+        http_client: an ``httpx2.AsyncClient`` or ``httpx.AsyncClient``; used, never changed, never closed.
+        http_options: further options of google-genai's client (HttpOptions or a dict). Its retries are off.
+        retry: a `hookwork_modelkit.RetryPolicy`, a dict of its fields, a number of attempts, or True. Default: none.
+
+    Raises:
+        ConfigurationError: no name, or arguments that exclude each other. Nothing is connected before the first call.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_key: str | None = None,
+        vertexai: bool | None = None,
+        project: str | None = None,
+        location: str | None = None,
+        credentials: Any = None,
+        base_url: str | None = None,
+        api_version: str | None = None,
+        timeout: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        http_client: Any = None,
+        http_options: Any = None,
+        retry: RetryPolicy | Mapping[str, Any] | bool | int | None = None,
+    ) -> None:
+        if not name:
+            raise ConfigurationError("a Gemini model needs a name, 'gemini-2.5-flash' for example")
+        if api_key and credentials is not None:
+            raise ConfigurationError(f"model {name!r}: api_key and credentials exclude each other; give one of them")
+        if vertexai is False and (project or location or credentials is not None):
+            raise ConfigurationError(f"model {name!r}: project, location and credentials are for Vertex AI only")
+        if vertexai is None:
+            resource = name.startswith("projects/")
+            vertexai = bool(project or location or credentials is not None or resource) or uses_vertexai()
+        self.name = name
+        self.capabilities: ModelCapabilities = capabilities_of(name, vertexai=vertexai)
+        self.retry = RetryPolicy.of(retry)
+        self._config = ClientConfig(
+            vertexai=vertexai,
+            api_key=api_key,
+            project=project,
+            location=location,
+            credentials=credentials,
+            base_url=base_url,
+            api_version=api_version,
+            timeout=timeout,
+            headers=tuple(sorted((headers or {}).items())),
+            http_client=http_client,
+            http_options=http_options,
+        )
+        self._door = Door(name, self.capabilities.provider, vertexai=vertexai)
+        self._clients: ModelClients[Any] = ModelClients(CLIENTS)
+        self._making: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+    def __repr__(self) -> str:
+        return f"GeminiModel({self.name!r}, vertexai={self._config.vertexai})"
+
+    async def generate(self, request: ModelRequest, *, stream: bool = False) -> Responses:
+        """As `hookwork.model.Model.generate`; raises ModelError."""
+        model = request.model or self.name
+        provider = self.capabilities.provider
+
+        def translated(error: Exception, started: bool) -> ModelError | None:
+            from hookwork_gemini.errors import translate
+
+            return translate(provider, model, error, started=started)
+
+        def call() -> Responses:
+            return guarded(self._called(request, stream), provider, model, translated)
+
+        async with aclosing(with_retries(call, self.retry)) as responses:
+            async for response in responses:
+                yield response
+
+    async def _called(self, request: ModelRequest, stream: bool) -> Responses:
+        client = await self.client()
+        prepared = self._door.prepare(request)
+        if not stream:
+            yield await self._whole(client, prepared)
+            return
+        aggregator = StreamAggregator(provider=self.capabilities.provider, model=prepared.model)
+        async with aclosing(stream_of(client, *prepared)) as chunks:
+            async for chunk in chunks:
+                yield aggregator.add(self._converted(chunk))
+        yield aggregator.finish()
+
+    async def _whole(self, client: Any, prepared: Prepared) -> ModelResponse:
+        model, contents, config = prepared
+        answer = await client.aio.models.generate_content(model=model, contents=contents, config=config)
+        return self._converted(answer).replace(turn_complete=True)
+
+    def _converted(self, answer: Any) -> ModelResponse:
+        from hookwork_gemini.conversion import as_json
+
+        return convert_response(as_json(answer))
+
+    async def client(self) -> Any:
+        """The SDK's client for the running loop, for what Hookwork does not do itself: files, caches, token counts.
+
+        It is shared and closed with the model; do not close it.
+
+        Raises:
+            ModelError: of kind ``auth``: there is no key, or there are no credentials.
+        """
+        held = self._clients.held()
+        if held is not None:
+            return held
+        lock = self._making.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        async with lock:
+            held = self._clients.held()
+            if held is not None:
+                return held
+            key = self._config.key()
+            shared = self._clients.share(key)
+            if shared is not None:
+                return shared
+            # Importing the SDK, reading certificates and looking for credentials would keep the loop waiting.
+            made = await asyncio.to_thread(self._made)
+            return await self._clients.adopt(key, made)
+
+    def _made(self) -> Any:
+        from google.auth.exceptions import GoogleAuthError
+
+        from hookwork_gemini.errors import unusable_client
+
+        try:
+            return make_client(self._config)
+        except (ValueError, GoogleAuthError) as error:
+            provider, vertexai = self.capabilities.provider, self._config.vertexai
+            raise unusable_client(provider, self.name, error, vertexai=vertexai) from error
+
+    async def close(self) -> None:
+        """Let go of the clients; a client is closed when no other model uses it. Idempotent."""
+        await self._clients.close()

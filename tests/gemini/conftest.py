@@ -1,0 +1,38 @@
+"""The local service, and an environment without anybody's keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.gemini.service import Service, served
+
+
+@pytest.fixture(scope="session")
+def running_service() -> Iterator[Service]:
+    service = Service()
+    with served(service) as url:
+        service.url = url
+        yield service
+
+
+@pytest.fixture
+def service(running_service: Service) -> Service:
+    running_service.reset()
+    return running_service
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "GOOGLE_API_KEY",
+        "GEMINI_API_KEY",
+        "GOOGLE_CLOUD_PROJECT",
+        "GOOGLE_CLOUD_LOCATION",
+        "GOOGLE_GENAI_USE_ENTERPRISE",
+        "GOOGLE_GENAI_USE_VERTEXAI",
+        "GOOGLE_GENAI_API_VERSION",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+    ):
+        monkeypatch.delenv(name, raising=False)
