@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar
 
 from hookwork.records.content import Content, text_content
-from hookwork.records.event import Event, NodeInfo, RequestInput
+from hookwork.records.event import Event, NodeInfo
 from hookwork_workflow.edges import route_text
 from hookwork_workflow.json_form import to_json
 
@@ -65,11 +65,6 @@ def output_event(value: Any, *, text_as_content: bool = False) -> Event | None:
     if isinstance(value, Content):
         content = value if value.role else value.replace(role="model")
         return Event(content=content, output=value.text, node_info=_TEXT_IS_OUTPUT)
-    if isinstance(value, RequestInput):
-        from hookwork_workflow.asking import request_input_event  # type: ignore[import-not-found, unused-ignore]
-
-        asked: Event = request_input_event(value)
-        return asked
     if isinstance(value, Routed):
         return _routed_event(value, text_as_content)
     if text_as_content and isinstance(value, str):

@@ -28,10 +28,12 @@ class Schema:
     """What a value has to be. `validate` takes JSON forms and gives Python values.
 
     Attributes:
-        json_schema: the canonical JSON schema, None when there is none to compare.
+        raw: the JSON schema as the library gives it, None when there is none.
+        json_schema: its canonical form, to compare.
         takes_text: text is a value of it as it stands (a string at the root).
     """
 
+    raw: dict[str, Any] | None = None
     json_schema: dict[str, Any] | None = None
     takes_text: bool = False
     text: str = ""
@@ -45,6 +47,7 @@ class _MsgspecSchema(Schema):
     def __init__(self, annotation: Any, raw: dict[str, Any]) -> None:
         self._type = annotation
         self.text = type_text(annotation)
+        self.raw = raw
         self.json_schema = canonical(raw)
         self.takes_text = takes_text(self.json_schema)
 
@@ -65,9 +68,10 @@ class _PydanticSchema(Schema):
         self._adapter = TypeAdapter(annotation)
         self.text = type_text(annotation)
         try:
-            self.json_schema = canonical(self._adapter.json_schema())
+            self.raw = self._adapter.json_schema()
+            self.json_schema = canonical(self.raw)
         except PydanticInvalidForJsonSchema:
-            self.json_schema = None
+            self.raw = None
         self.takes_text = self.json_schema is not None and takes_text(self.json_schema)
 
     def validate(self, value: Any) -> Any:
@@ -127,6 +131,7 @@ class _JsonSchema(Schema):
         # An empty registry: a reference that leaves the schema is an error, never a download.
         self._validator = Draft202012Validator(plain, registry=Registry())
         self.text = str(plain.get("title", "a JSON schema"))
+        self.raw = plain
         self.json_schema = canonical(plain)
         self.takes_text = takes_text(self.json_schema)
 

@@ -19,13 +19,10 @@ class GraphNode(Node, Generic[In_contra, Out_co]):
 
     Attributes:
         kind: what it is, in pictures and fingerprints.
-        takes_context: its body may start children and ask people; else it is a leaf, whose body an engine may carry
-            out elsewhere (tools-plugins EFF-8).
         state_fields: names of state keys that the body reads (GV-13).
     """
 
     kind: str = "node"
-    takes_context: bool = False
     state_fields: tuple[str, ...] = ()
 
     def replace(self, **changes: Any) -> Self:

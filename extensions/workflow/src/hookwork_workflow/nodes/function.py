@@ -137,6 +137,13 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
         except SchemaFault as fault:
             raise OutputValidationError(self.name, str(fault)) from fault
 
+    def answer_schema(self, schema: Any) -> tuple[dict[str, Any] | None, Callable[[Any], Any]]:
+        """See `Node.answer_schema`; takes every type that an annotation may have."""
+        found = node_schema(schema, self.name, "the schema of an answer")
+        if found is None or found.raw is None:
+            return None, lambda value: value
+        return found.raw, found.validate
+
     # --- the body -----------------------------------------------------------------------------------------------------
 
     if TYPE_CHECKING:
@@ -148,10 +155,11 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
         def __call__(self, *args, **kwargs):
             return self.func(*args, **kwargs)
 
-    async def run(self, ctx: Any, input: Any) -> AsyncIterator[Event]:
+    async def run(self, ctx: Any, input: Any) -> AsyncIterator[Any]:
+        """The body: events, and `RequestInput` for questions whose answer is the output (ASK-6)."""
         if self._call in ("async", "sync"):
             value = await self._value(ctx, input)
-            event = output_event(value)
+            event = value if isinstance(value, RequestInput) else output_event(value)
             if event is not None:
                 yield event
             return
@@ -173,7 +181,7 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
             return await _awaited(self.func(*args, **kwargs))
         return await _awaited(await in_worker(ctx, self.name, lambda: self.func(*args, **kwargs)))
 
-    async def _emitted(self, ctx: Any, input: Any) -> AsyncGenerator[Event, None]:
+    async def _emitted(self, ctx: Any, input: Any) -> AsyncGenerator[Any, None]:
         """Events as they come, then one for the value: the one that was yielded, or returned by a plain generator."""
         args, kwargs = self._arguments((self._shape or self._known()).signature, ctx, input)
         produced = self.func(*args, **kwargs)
@@ -184,9 +192,7 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
         async with aclosing(produced) as items:
             async for item in items:
                 if isinstance(item, Event | RequestInput):
-                    event = output_event(item)
-                    assert event is not None
-                    yield event
+                    yield item
                 elif item is not None:
                     if value is not None:
                         raise MultipleOutputs(self.name)

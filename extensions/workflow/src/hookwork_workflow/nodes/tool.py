@@ -9,7 +9,6 @@ import msgspec
 
 from hookwork.confirmation import REQUEST_CONFIRMATION, read_confirmation
 from hookwork.errors import ConfirmationRejected, InputValidationError, OutputValidationError
-from hookwork.node import NodeConfig
 from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part
 from hookwork.records.event import Event, EventActions, RequestInput, ToolConfirmation
 from hookwork_workflow.json_form import to_json
@@ -18,6 +17,7 @@ from hookwork_workflow.results import output_event
 from hookwork_workflow.schemas import SchemaFault, check_tool_output, schema_of
 
 if TYPE_CHECKING:
+    from hookwork.node import NodeConfig
     from hookwork.tool import Tool
     from hookwork_workflow.tool_chain import ToolRun
 
@@ -42,7 +42,7 @@ class ToolNode(GraphNode[Any, Any]):
     """
 
     kind = "tool"
-    config = NodeConfig(rerun_on_resume=True)
+    reruns = True
 
     def __init__(
         self,
@@ -62,11 +62,6 @@ class ToolNode(GraphNode[Any, Any]):
         self.output_schema = output_schema
         if config is not None:
             self.config = config
-
-    @property
-    def takes_context(self) -> bool:  # type: ignore[override]
-        """True: the tool's own effect is asked for, never one of the node (EFF-8)."""
-        return True
 
     def validate_input(self, value: Any) -> Any:
         """The arguments as an object; text that holds a JSON object is read. The tool checks them further."""
