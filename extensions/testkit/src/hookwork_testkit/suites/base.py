@@ -26,12 +26,14 @@ class SessionSuiteBase(ABC):
     Attributes:
         app_name, other_app_name: two apps of the backend; ``other_app_name`` may be None where there is only one.
         client_made_ids: whether missing session ids are taken from `hookwork.platform.new_uuid` (CS-2).
+        ids_per_user: whether two users of an app may have sessions of one id (services SES-7).
         max_examples: how many random histories each property test tries; a slow backend may want fewer.
     """
 
     app_name: str = "suite"
     other_app_name: str | None = "suite-other"
     client_made_ids: bool = True
+    ids_per_user: bool = True
     max_examples: int = 60
 
     @abstractmethod

@@ -55,6 +55,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     make_service: Callable[[], Awaitable[SessionService]]
     app_name = "suite"
+    ids_per_user = True
 
     handles: Bundle[ModelHandle] = Bundle("handles")
 
@@ -89,7 +90,8 @@ class SessionMachine(RuleBasedStateMachine):
         return self.create(user, number, state)
 
     def create(self, user: str, number: int, state: dict[str, Any]) -> Any:
-        chosen = f"s-{number}" if self.service.capabilities.user_provided_session_id else None
+        name = f"s-{number}" if self.ids_per_user else f"{user}-s-{number}"
+        chosen = name if self.service.capabilities.user_provided_session_id else None
         taken = chosen is not None and self._alive(user, chosen) is not None
         work = self.service.create_session(app_name=self.app_name, user_id=user, session_id=chosen, state=state)
         if taken:
@@ -259,8 +261,9 @@ class SessionLaws(SessionSuiteBase):
     """See the module."""
 
     async def test_cs_47_a_random_walk_agrees_with_lists_and_dicts(self) -> None:
+        made = {"make_service": staticmethod(self.make_service)}
         machine = type(
-            "Machine", (SessionMachine,), {"make_service": staticmethod(self.make_service), "app_name": self.app_name}
+            "Machine", (SessionMachine,), {**made, "app_name": self.app_name, "ids_per_user": self.ids_per_user}
         )
         walk = self.property_settings(stateful_step_count=30)
         await in_own_loop(lambda: run_machine(machine, settings=walk))
