@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part
+from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part, text_content
 from hookwork.records.event import (
     Event,
     EventActions,
@@ -198,6 +198,16 @@ def test_con_15_con_16_every_prompt_is_valid_and_the_cache_changes_nothing(
     taken += check(session)
     for prompt, copy in taken:  # a prompt that was handed out never changes afterwards
         assert list(prompt) == copy
+
+
+def test_con_16_a_scope_that_is_older_than_the_call_of_its_name() -> None:
+    """An event bears the id of a call that comes only later: with and without the cache the prompts are the same."""
+    session = new_session()
+    append(session, "e0", {"author": "user", "content": text_content("astray", "user"), "isolation_scope": "c1"})
+    check(session)
+    made = Content(role="model", parts=[Part(function_call=FunctionCall(id="c1", name="f"))])
+    append(session, "e0", {"author": "me", "content": made})
+    assert len(check(session)) == len(variants(session))
 
 
 @settings(max_examples=60, deadline=None)

@@ -19,7 +19,7 @@ from hookwork_llm.compaction.timeline import Lane, Timeline
 from hookwork_llm.compaction.transcript import lines_of
 from hookwork_llm.compaction.windows import Fit, Window, sliding_window, tail_window
 from hookwork_llm.contents import build_contents
-from hookwork_llm.contents.compaction import summary_of
+from hookwork_llm.contents.summaries import summary_of
 from hookwork_llm.contents.visibility import sees_branch
 
 if TYPE_CHECKING:

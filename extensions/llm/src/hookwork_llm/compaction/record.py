@@ -20,7 +20,7 @@ from hookwork.records.event import (
     new_event,
 )
 from hookwork.records.metadata import UsageMetadata
-from hookwork_llm.compaction.timeline import Timeline, covers
+from hookwork_llm.compaction.timeline import Coverage, Timeline
 from hookwork_llm.compaction.windows import Window
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def span_of(timeline: Timeline, window: Window) -> Span:
         assert compaction is not None
         start, end = min(start, compaction.start_timestamp), max(end, compaction.end_timestamp)
     inside = set(window.positions)
+    covered = [(at, Coverage(seed)) for at, seed in zip(window.seeds, seeds, strict=True)]
     excluded = []
     for position in timeline.live:
         event = events[position]
@@ -53,7 +54,7 @@ def span_of(timeline: Timeline, window: Window) -> Span:
             continue
         if event.isolation_scope != window.lane[1]:
             continue  # a record is honoured in its own scope only
-        if any(covers(seed, event) and position < at for at, seed in zip(window.seeds, seeds, strict=True)):
+        if any(position < at and event in coverage for at, coverage in covered):
             continue
         excluded.append(ExcludedEvent(invocation_id=event.invocation_id, timestamp=event.timestamp))
     return Span(start, end, tuple(excluded))
@@ -110,7 +111,8 @@ def still_holds(timeline: Timeline, window: Window, span: Span, fresh: Session) 
         if is_rewind(event):
             return False
         if is_compaction(event):
-            if any(covers(event, one) for one in window_events):
+            covered = Coverage(event)
+            if any(one in covered for one in window_events):
                 return False
         elif event.isolation_scope == window.lane[1] and span.start <= event.timestamp <= span.end:
             return False

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from hookwork.records.event import Event
 from hookwork.records.session import live_positions
-from hookwork_llm.contents.compaction import summary_of
+from hookwork_llm.contents.summaries import excluded_keys, summary_of
 from hookwork_llm.contents.visibility import sees_branch
 
 if TYPE_CHECKING:
-    from hookwork.records.event import EventCompaction
     from hookwork.records.session import Session
 
 #: (branch, isolation scope)
@@ -24,24 +23,25 @@ Lane = tuple[str, str]
 _SLOT = "hookwork_llm.compaction"
 
 
-def covers(record: Event, event: Event) -> bool:
-    """Whether a compaction event stands for an earlier event, as a reader in the event's own lane sees it."""
-    compaction = record.actions.compaction
-    if compaction is None or record.isolation_scope != event.isolation_scope:
-        return False
-    at = event.timestamp
-    if not compaction.start_timestamp <= at <= compaction.end_timestamp:
-        return False
-    if not sees_branch(event.branch, record.branch):
-        return False
-    return not _excludes(compaction, event)
+class Coverage:
+    """What a compaction event stands for, as a reader in an event's own lane sees it."""
 
+    __slots__ = ("_compaction", "_excluded", "_record")
 
-def _excludes(compaction: EventCompaction, event: Event) -> bool:
-    return any(
-        excluded.timestamp == event.timestamp and excluded.invocation_id == event.invocation_id
-        for excluded in compaction.excluded_events
-    )
+    def __init__(self, record: Event) -> None:
+        self._record = record
+        self._compaction = record.actions.compaction
+        self._excluded = excluded_keys(self._compaction) if self._compaction is not None else frozenset()
+
+    def __contains__(self, event: Event) -> bool:
+        """Whether an event in front of the record is one of those."""
+        compaction, record = self._compaction, self._record
+        if compaction is None or record.isolation_scope != event.isolation_scope:
+            return False
+        at = event.timestamp
+        if not compaction.start_timestamp <= at <= compaction.end_timestamp:
+            return False
+        return sees_branch(event.branch, record.branch) and (event.invocation_id, at) not in self._excluded
 
 
 class Uncovered:
@@ -69,7 +69,8 @@ class Uncovered:
                 self.events.append(position)
             elif summary_of(compaction) is not None:
                 self.records.append(position)
-                self.events = [p for p in self.events if not covers(event, events[p])]
+                covered = Coverage(event)
+                self.events = [p for p in self.events if events[p] not in covered]
         self.position = len(events)
 
     def forget_finished(self, session: Session, events: Sequence[Event]) -> None:

@@ -37,6 +37,7 @@ class Transcript:
         "_run",
         "_run_key",
         "_tool_texts",
+        "begin",
         "branch",
         "contents",
         "name",
@@ -66,6 +67,8 @@ class Transcript:
         #: what other agents' events became, by position in the log; shared by all agents that hear them.
         self._relayed = relayed if relayed is not None else {}
         self.position = 0
+        #: where the events of its scope begin at the earliest.
+        self.begin = 0
         self.contents: list[Content] = []
         #: the leading content of a scoped agent once it is known for good (CON-9).
         self.opening: Content | None = None

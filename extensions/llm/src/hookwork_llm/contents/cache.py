@@ -13,12 +13,14 @@ from hookwork_llm.contents.compaction import CompactionPlan, plan_compaction
 from hookwork_llm.contents.current_turn import others_words, turn_start
 from hookwork_llm.contents.opening import delegating_call, said, stored_opening, with_no_reply_note
 from hookwork_llm.contents.sequence import PromptContents
+from hookwork_llm.contents.summaries import Summary, Survivors
 
 if TYPE_CHECKING:
     from hookwork.records.session import Session
 
 _SLOT = "hookwork_llm.contents"
 _RELAYED = "hookwork_llm.relayed"
+_SUMMARIES = "hookwork_llm.summaries"
 #: Entries a log keeps. More than a tree of agents on a few branches needs; scopes of finished tasks make room.
 _MAX_ENTRIES = 64
 
@@ -69,13 +71,14 @@ def build_contents(
 
 def rebuild_contents(session: Session, **arguments: Any) -> PromptContents:
     """`build_contents` without the cache: the reference that the cached prompt must equal."""
-    cached = session.log.slots.pop(_SLOT, None)
+    slots = session.log.slots
+    cached = {name: slots.pop(name) for name in (_SLOT, _SUMMARIES) if name in slots}
     try:
         return build_contents(session, **arguments)
     finally:
-        session.log.slots.pop(_SLOT, None)
-        if cached is not None:
-            session.log.slots[_SLOT] = cached
+        for name in (_SLOT, _SUMMARIES):
+            slots.pop(name, None)
+        slots.update(cached)
 
 
 def _cached(
@@ -103,6 +106,8 @@ def _cached(
 
 def _extend(transcript: Transcript, session: Session, compaction: bool) -> bool:
     """Take in what is new; False when something new changes what was taken in already."""
+    if transcript.scope and not transcript.begin and _begin(session, transcript.scope):
+        return False  # the call that opened the scope came after events that bear its id
     events, start, length = session.log.events, session.start, session.length
     if session.log.has_rewinds or compaction:
         for position in range(transcript.position, length):
@@ -127,11 +132,33 @@ def _whole(session: Session, name: str, branch: str, scope: str, pairs_by_id: bo
     """A transcript of all live events of the handle."""
     transcript = _empty(session, name, branch, scope, pairs_by_id)
     events = session.events[:]
-    positions = live_positions(events) if session.log.has_rewinds else range(_begin(session, scope), len(events))
-    plan = plan_compaction(events, positions, branch=branch, scope=scope) if compaction else None
+    transcript.begin = _begin(session, scope)
+    positions = live_positions(events) if session.log.has_rewinds else range(transcript.begin, len(events))
+    plan = None
+    if compaction:
+        standing = _standing(session, events, positions, branch, scope)
+        plan = plan_compaction(events, positions, branch=branch, scope=scope, standing=standing)
     _take_all(transcript, events, positions, plan)
     transcript.position = len(events)
     return transcript
+
+
+def _standing(
+    session: Session, events: Sequence[Event], positions: Sequence[int], branch: str, scope: str
+) -> Sequence[Summary] | None:
+    """The standing summaries, carried on from the last time; None for an older view of the log: look anew."""
+    if not session.is_current:
+        return None
+    kept: dict[Any, Survivors] = session.log.slots.setdefault(_SUMMARIES, {})
+    key = (branch, scope, session.start)
+    found = kept.pop(key, None) or Survivors()
+    if found.position < len(events):
+        new = range(found.position, len(events)) if found.position else positions
+        found.extend(events, new, branch=branch, scope=scope)
+    while len(kept) >= _MAX_ENTRIES:
+        del kept[next(iter(kept))]
+    kept[key] = found
+    return found.summaries
 
 
 def _begin(session: Session, scope: str) -> int:

@@ -1,0 +1,213 @@
+"""What prompts over a compacted tree cost, counted in steps of the interpreter (core CMP-3, CMP-11, CON-16)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import hookwork_llm
+from hookwork import Content, Event, EventActions, NodeInfo, Runner, Session, text_content
+from hookwork.records.event import EventCompaction, ExcludedEvent
+from hookwork.settings import NO_SETTINGS
+from hookwork_inmemory import InMemorySessionService
+from hookwork_llm import EventsCompaction, LlmAgent
+from hookwork_llm.contents import build_contents
+from hookwork_llm.contents.cache import rebuild_contents
+from hookwork_llm.contents.compaction import plan_compaction
+from hookwork_llm.contents.summaries import Survivors, standing_summaries, visible_summaries
+from hookwork_testkit import ScriptedModel
+from hookwork_workflow import ParallelAgent
+
+HOME = str(Path(hookwork_llm.__file__).parent)
+BRANCHES = ("par.a", "par.b", "par.c")
+SHAPES = ("windows", "carried on", "merged")
+
+
+class Steps:
+    """Instructions that the interpreter carried out in code of this package."""
+
+    count = 0
+
+
+@contextmanager
+def counted() -> Iterator[Steps]:
+    steps = Steps()
+
+    def in_frame(frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "opcode":
+            steps.count += 1
+        return in_frame
+
+    def on_call(frame: FrameType, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(HOME):
+            return None
+        frame.f_trace_opcodes = True
+        return in_frame
+
+    before = sys.gettrace()
+    sys.settrace(on_call)
+    try:
+        yield steps
+    finally:
+        sys.settrace(before)
+
+
+class History:
+    """Rounds of three branches side by side; behind every second round a summary of each branch's newest two.
+
+    ``shape``: ``windows``, each summary beside the last one; ``carried on``, each takes the place of those before it;
+    ``merged``, windows and at the end one for each branch that takes the place of all.
+    """
+
+    def __init__(self, rounds: int, shape: str = "windows") -> None:
+        self.events: list[Event] = []
+        self._begin: dict[str, float] = {}
+        for number in range(rounds):
+            for branch in BRANCHES:
+                self._add(number, branch)
+            if number % 2:
+                for branch in BRANCHES:
+                    self._summarise(branch, self._begin[branch])
+                if shape != "carried on":
+                    self._begin.clear()
+        if shape == "merged":
+            for number, branch in enumerate(BRANCHES, 1):
+                self._summarise(branch, float(number))
+
+    def _add(self, number: int, branch: str) -> None:
+        at = float(len(self.events) + 1)
+        self._begin.setdefault(branch, at)
+        name = branch[-1]
+        self.events.append(
+            Event(
+                id=f"ev-{at}",
+                invocation_id=f"e-{number}",
+                author=name,
+                branch=branch,
+                timestamp=at,
+                content=text_content(f"{name}{number}", role="model"),
+                node_info=NodeInfo(path=f"par@1/{name}@1"),
+            )
+        )
+
+    def _summarise(self, branch: str, start: float) -> None:
+        own = [event for event in self.events if event.branch == branch and event.content is not None]
+        end = own[-1].timestamp
+        others = [
+            ExcludedEvent(invocation_id=event.invocation_id, timestamp=event.timestamp)
+            for event in self.events
+            if start <= event.timestamp <= end and event.branch != branch and event.content is not None
+        ]
+        record = EventCompaction(
+            start_timestamp=start,
+            end_timestamp=end,
+            compacted_content=text_content(f"summary of {branch}", role="model"),
+            excluded_events=tuple(others),
+        )
+        at = float(len(self.events) + 1)
+        self.events.append(
+            Event(
+                id=f"ev-{at}",
+                invocation_id=f"e-summary-{at}",
+                author="user",
+                branch=branch,
+                timestamp=at,
+                actions=EventActions(compaction=record),
+            )
+        )
+
+    @property
+    def size(self) -> int:
+        """Events, and what the records exclude."""
+        records = [event.actions.compaction for event in self.events if event.actions.compaction is not None]
+        return len(self.events) + sum(len(record.excluded_events) for record in records)
+
+
+def plan(events: Sequence[Event], branch: str) -> Any:
+    return plan_compaction(events, range(len(events)), branch=branch, scope="")
+
+
+@pytest.mark.parametrize("branch", ["", "par.a"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_cmp_11_a_plan_costs_what_the_history_holds_and_no_product_of_it(branch: str, shape: str) -> None:
+    costs = []
+    for rounds in (20, 80):
+        history = History(rounds, shape)
+        with counted() as steps:
+            plan(history.events, branch)
+        costs.append(steps.count / history.size)
+    assert costs[0] > 0
+    assert costs[1] <= 1.5 * costs[0], costs  # per event and exclusion; a product would be four times as much
+
+
+@pytest.mark.parametrize("branch", ["", "par.a"])
+def test_cmp_11_with_what_stands_known_a_plan_is_linear_in_the_events_whatever_was_replaced(branch: str) -> None:
+    """The records are carried on, so that each excludes everything beside it: what was replaced is not read again."""
+    costs = []
+    for rounds in (20, 80):
+        events = History(rounds, "carried on").events
+        survivors = Survivors()
+        survivors.extend(events[:-1], range(len(events) - 1), branch=branch, scope="")
+        with counted() as steps:
+            survivors.extend(events, [len(events) - 1], branch=branch, scope="")
+            plan_compaction(events, range(len(events)), branch=branch, scope="", standing=survivors.summaries)
+        costs.append(steps.count / len(events))
+    assert costs[1] <= 1.5 * costs[0], costs
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("branch", ["", "par", "par.b"])
+def test_cmp_11_what_is_carried_on_is_what_a_look_at_everything_gives(branch: str, shape: str) -> None:
+    events = History(24, shape).events
+    survivors = Survivors()
+    for end in range(1, len(events) + 1):
+        survivors.extend(events[:end], [end - 1], branch=branch, scope="")
+        seen = events[:end]
+        whole = standing_summaries(visible_summaries(seen, range(end), branch=branch, scope=""), seen)
+        assert [one.position for one in survivors.summaries] == [one.position for one in whole]
+
+
+async def test_cmp_4_con_16_a_turn_of_a_branched_tree_costs_no_more_than_its_events() -> None:
+    """The whole of a turn, window and prompts, after 8 and after 32 turns with a summary behind each."""
+
+    class Short:
+        async def summarize(self, events: Sequence[Event]) -> tuple[Content, None]:
+            return text_content("short", role="model"), None
+
+    children = [LlmAgent(name=name, model=ScriptedModel(lambda request: "said")) for name in "abc"]
+    root = ParallelAgent(name="par", sub_agents=children)
+    sessions = InMemorySessionService()
+    costs: list[float] = []
+    config = EventsCompaction(compaction_interval=2, overlap_size=1, summarizer=Short())
+    async with Runner(root, sessions=sessions, settings=NO_SETTINGS, events_compaction=config) as runner:
+        for turn in range(1, 33):
+            run = runner.run(user_id="u", session_id="s", message="go")
+            if turn not in (8, 32):
+                await run.wait()
+                continue
+            with counted() as steps:
+                await run.wait()
+            stored = await sessions.get_session(app_name="par", user_id="u", session_id="s")
+            costs.append(steps.count / len(stored.events))
+    assert costs[1] <= 1.8 * costs[0], costs
+
+
+async def test_con_16_the_prompt_is_the_same_with_what_is_carried_on_and_without() -> None:
+    sessions = InMemorySessionService()
+    session = await sessions.create_session(app_name="par", user_id="u", session_id="s")
+    agents = {branch: object() for branch in ("", *BRANCHES)}
+
+    def prompt(build: Callable[..., Any], handle: Session, branch: str) -> list[Content]:
+        arguments = {"agent": agents[branch], "agent_name": branch[-1:] or "root", "branch": branch, "compaction": True}
+        return list(build(handle, **arguments))
+
+    for event in History(16, "carried on").events:
+        await sessions.append_event(session, event)
+        for branch in agents:
+            assert prompt(build_contents, session, branch) == prompt(rebuild_contents, session, branch)
