@@ -210,6 +210,17 @@ def test_con_16_a_scope_that_is_older_than_the_call_of_its_name() -> None:
     assert len(check(session)) == len(variants(session))
 
 
+def test_con_16_a_call_that_has_the_id_of_its_own_scope() -> None:
+    """An event of that scope under another path makes it a call that handed something over: it waits from then on."""
+    session = new_session()
+    made = Content(role="model", parts=[Part(function_call=FunctionCall(id="c1", name="f"))])
+    append(session, "e0", {"author": "me", "content": made, "isolation_scope": "c1"})
+    check(session)
+    where = NodeInfo(path="me@1/f@1-1/kid@1")
+    append(session, "e0", {"author": "me", "isolation_scope": "c1", "node_info": where})
+    assert len(check(session)) == len(variants(session))
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(invocations, st.one_of(events, events, rewinds)), max_size=16), st.data())
 def test_con_16_a_handle_behind_the_log_gets_the_prompt_of_its_own_range(

@@ -97,6 +97,8 @@ class Transcript:
         if event.isolation_scope != self.scope or event.partial:
             self._pass_by(event)
             return
+        if self.scope and event.author != "user":
+            self._doubtful = 2  # a call that has the id of this very scope may be waited for by now (PND-4)
         theirs = event.branch
         if theirs and theirs != self.branch and not sees_branch(self.branch, theirs):
             self._pass_by(event)
