@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hookwork.errors import HookworkError
     from hookwork.invocation import RunConfig, Usage
     from hookwork.live import ActivityEnd, ActivityStart, LiveConnection, LiveRequest, LiveRunConfig, SessionResumption
+    from hookwork.live_run import LiveRun
     from hookwork.loader import AgentLoader
     from hookwork.model import Model, ModelCapabilities, ModelRequest
     from hookwork.node import Node, NodeConfig, NodeOutcome, Pause, Standing, build_node
@@ -53,6 +54,7 @@ _HOMES = {
     "ephemeral": ("EphemeralScope",),
     "errors": ("HookworkError",),
     "invocation": ("RunConfig", "Usage"),
+    "live_run": ("LiveRun",),
     "loader": ("AgentLoader",),
     "live": ("ActivityEnd", "ActivityStart", "LiveConnection", "LiveRequest", "LiveRunConfig", "SessionResumption"),
     "model": ("Model", "ModelCapabilities", "ModelRequest"),
@@ -111,6 +113,7 @@ __all__ = [
     "InvocationContext",
     "LiveConnection",
     "LiveRequest",
+    "LiveRun",
     "LiveRunConfig",
     "MemoryEntry",
     "MemoryService",

@@ -37,6 +37,9 @@ class RunControl:
         "waiters",
     )
 
+    #: the run takes input while it goes on: waiting for its end may take for ever (core POL-5).
+    live = False
+
     def __init__(self) -> None:
         self.generator: weakref.ref[Any] | None = None
         #: the runs around this one when it was last entered, and the same with this one.

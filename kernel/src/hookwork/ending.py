@@ -34,7 +34,7 @@ async def end_run(core: RunCore, inv: Invocation, ctx: InvocationContext, error:
     finally:
         if inv.hooks.after_run:
             await _tell_after_run(core, inv, ctx)
-    if inv.setup.compaction is not None and not cancelled_from_outside:
+    if inv.setup.compaction is not None and not cancelled_from_outside and not core.live:
         await _compact(core, inv, ctx)
 
 

@@ -74,9 +74,9 @@ class UsageCount(msgspec.Struct, kw_only=True):
     tool_use_prompt_token_count: int | None = None
     total_token_count: int | None = None
 
-    def add(self, usage: UsageMetadata | None) -> None:
-        """Count one model call."""
-        self.calls += 1
+    def add(self, usage: UsageMetadata | None, calls: int = 1) -> None:
+        """Count one model call, or what is reported of one apart from it (``calls`` 0)."""
+        self.calls += calls
         if usage is None:
             return
         for name in _COUNTS:
@@ -94,18 +94,18 @@ class Usage:
     __slots__ = ("_entries",)
 
     def __init__(self) -> None:
-        self._entries: list[tuple[str, str, UsageMetadata | None]] = []
+        self._entries: list[tuple[str, str, UsageMetadata | None, int]] = []
 
-    def add(self, agent: str, model: str, usage: UsageMetadata | None) -> None:
-        """Count one model call of an agent."""
-        self._entries.append((agent, model, usage))
+    def add(self, agent: str, model: str, usage: UsageMetadata | None, calls: int = 1) -> None:
+        """Count one model call of an agent; ``calls`` 0: tokens of a turn that was counted before (live)."""
+        self._entries.append((agent, model, usage, calls))
 
     @property
     def total(self) -> UsageCount:
         """All model calls of the run."""
         total = UsageCount()
-        for _, _, usage in self._entries:
-            total.add(usage)
+        for _, _, usage, calls in self._entries:
+            total.add(usage, calls)
         return total
 
     @property
@@ -121,7 +121,7 @@ class Usage:
     def _by(self, position: int) -> dict[str, UsageCount]:
         counts: dict[str, UsageCount] = {}
         for entry in self._entries:
-            counts.setdefault(str(entry[position]), UsageCount()).add(entry[2])
+            counts.setdefault(str(entry[position]), UsageCount()).add(entry[2], entry[3])
         return counts
 
     def __repr__(self) -> str:

@@ -44,6 +44,8 @@ class SessionLocks:
         self._lines[key] = _Line(owner)
 
     async def _wait_in_line(self, key: tuple[str, str, str], line: _Line, owner: Any) -> None:
+        if any(getattr(ahead, "live", False) for _, ahead in line.waiting):
+            raise SessionBusyError(f"a live run waits for session {owner.session_id!r} already; use another session")
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         line.waiting.append((turn, owner))
         try:
@@ -73,6 +75,11 @@ class SessionLocks:
             raise self._busy(owner)
         elif policy == "supersede":
             await holder.stop(reason="superseded")
+        elif holder.live:
+            raise SessionBusyError(
+                f"session {owner.session_id!r} is held by a live run, whose end nobody can tell; close it first, "
+                "use session_policy='supersede', or another session"
+            )
         else:
             return False
         return True

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from hookwork.blocking import LoopThread, SyncRun
+    from hookwork.live import LiveRunConfig
+    from hookwork.live_run import LiveRun
     from hookwork.model import ModelRequest
     from hookwork.records.history import Call
     from hookwork.records.session import Session
@@ -195,14 +197,7 @@ class Runner:
             ValidationError: an empty message, a bad id, a value that state cannot hold.
             RunStateError: the runner is closed.
         """
-        if self._closed:
-            raise RunStateError("the runner is closed; build a new one")
-        if not isinstance(user_id, str):
-            raise ValidationError(f"user_id is text, not {type(user_id).__name__}", path="user_id")
-        if not user_id.strip():
-            raise ValidationError("user_id is empty; every run belongs to a user", path="user_id")
-        if session_id is not None and not isinstance(session_id, str):
-            raise ValidationError(f"session_id is text or None, not {type(session_id).__name__}", path="session_id")
+        self._check_ids(user_id, session_id)
         if invocation_id is not None and (not isinstance(invocation_id, str) or not invocation_id.strip()):
             raise ValidationError(
                 f"invocation_id is non-empty text or None, not {invocation_id!r}", path="invocation_id"
@@ -227,6 +222,40 @@ class Runner:
             yield_user_message=yield_user_message,
         )
         return Run(core)
+
+    def run_live(
+        self,
+        *,
+        user_id: str,
+        session_id: str | None = None,
+        config: LiveRunConfig | None = None,
+        ephemeral: Mapping[str, Any] | None = None,
+    ) -> LiveRun:
+        """A live (bidirectional) run as a handle that takes input while it is iterated (core LIVE-1).
+
+        ``config``: the `LiveRunConfig`, required. ``session_id`` and ``ephemeral`` as for `run`.
+
+        Raises:
+            ConfigurationError: no live config. ValidationError, RunStateError: as for `run`.
+        """
+        from hookwork.live_run import start_live_run
+
+        self._check_ids(user_id, session_id)
+        if ephemeral is not None:
+            _check_mapping("ephemeral", ephemeral)
+        session_id = (session_id or "").strip() or new_uuid()
+        return start_live_run(self, user_id=user_id, session_id=session_id, config=config, ephemeral=ephemeral)
+
+    def _check_ids(self, user_id: Any, session_id: Any) -> None:
+        """Refuse a run before it exists: the runner is closed, or an id is no id."""
+        if self._closed:
+            raise RunStateError("the runner is closed; build a new one")
+        if not isinstance(user_id, str):
+            raise ValidationError(f"user_id is text, not {type(user_id).__name__}", path="user_id")
+        if not user_id.strip():
+            raise ValidationError("user_id is empty; every run belongs to a user", path="user_id")
+        if session_id is not None and not isinstance(session_id, str):
+            raise ValidationError(f"session_id is text or None, not {type(session_id).__name__}", path="session_id")
 
     async def ask(self, message: str | Content | Iterable[Part] | None = None, **arguments: Any) -> str:
         """The text of a run's final event, ``""`` if it has none (RUN-4). ``user_id`` defaults to ``"user-1"``.

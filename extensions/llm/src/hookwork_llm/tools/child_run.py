@@ -41,9 +41,9 @@ class ChildUsage(Usage):
         self._name = name
         self._parent = parent
 
-    def add(self, agent: str, model: str, usage: UsageMetadata | None) -> None:
-        super().add(agent, model, usage)
-        self._parent.add(self._name, model, usage)
+    def add(self, agent: str, model: str, usage: UsageMetadata | None, calls: int = 1) -> None:
+        super().add(agent, model, usage, calls)
+        self._parent.add(self._name, model, usage, calls)
 
 
 def prepared_setup(tree: AgentTree, setup: Setup, *, include_plugins: bool) -> Setup:
