@@ -152,6 +152,15 @@ class LlmAgent(Agent):
 
         return run_flow(self, ctx)
 
+    @property
+    def live(self) -> bool:
+        return True
+
+    def live_body(self, ctx: InvocationContext) -> AsyncIterator[Event]:
+        from hookwork_llm.live import run_live_flow
+
+        return run_live_flow(self, ctx)
+
     # --- what the kernel asks -----------------------------------------------------------------------------------------
 
     @property

@@ -288,7 +288,7 @@ async def resume_batch(flow: Flow) -> AsyncGenerator[Event, None]:
     calls: list[ToolCall] = []
     for request, call, decision in pending.answered:
         approved = _tool_call(flow, call, request.position, decision)
-        fault = _fault(flow, request, call)
+        fault = approval_fault(flow, request, call)
         if fault:
             logger.warning("an approval was refused: %s (call %s)", fault, call.id)
             approved.answer({"error": f"refused: {fault}"})
@@ -346,7 +346,7 @@ def _asked_again(flow: Flow, call: Call) -> Part | None:
     return _request_part(FunctionCall(id=call.id, name=call.name, args=call.args), asked, events[call.position])
 
 
-def _fault(flow: Flow, request: Call, call: Call) -> str:
+def approval_fault(flow: Flow, request: Call, call: Call) -> str:
     """Why an approval may not be used, ``""`` when it may (HITL-10, HITL-11)."""
     try:
         shown = original_call(FunctionCall(id=request.id, name=request.name, args=request.args))

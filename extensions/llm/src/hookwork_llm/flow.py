@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hookwork.context import CallbackContext, ToolContext
 from hookwork.errors import ConfigurationError, DuplicateToolError, IncompleteModelStream
@@ -116,6 +116,9 @@ class Flow:
         "turn",
     )
 
+    #: built-in stages that this kind of loop does without.
+    left_out: ClassVar[frozenset[str]] = frozenset()
+
     def __init__(self, agent: LlmAgent, ctx: InvocationContext) -> None:
         self.agent = agent
         self.ctx = ctx
@@ -219,6 +222,8 @@ class Flow:
             return request
         request = ModelRequest()
         for name, fn, built_in in self.prepared.stages:
+            if name in self.left_out:
+                continue
             try:
                 done = fn(self if built_in else self.stage_context, request)
                 if inspect.isawaitable(done):
@@ -334,12 +339,12 @@ class Flow:
             response = self._limit_thoughts(response)
             runs_code = self.code is not None and self.code.pending is not None
             self.over = not runs_code and not self._is_thought_only(response)
-        long_running = self._long_running(calls) if calls else ()
+        long_running = self.long_running(calls) if calls else ()
         reply = judged(self, response) if self.over else Reply(response, self.path_info)
         if reply.again:
             self.over = False
         if long_running and self.agent.output_key is not None:
-            reply.actions = self._output_actions(response)  # what stands beside a call that may wait is an answer too
+            reply.actions = self.output_actions(response)  # what stands beside a call that may wait is an answer too
         event = event_of(
             reply.response,
             self.event_id,
@@ -378,7 +383,7 @@ class Flow:
             error_message=f"the model only thought, {self.thought_turns} turns in a row, and answered nothing",
         )
 
-    def _output_actions(self, response: ModelResponse) -> EventActions:
+    def output_actions(self, response: ModelResponse) -> EventActions:
         """``output_key`` gets the final text; an error or a turn without text leaves it as it is (LLM-10)."""
         content = response.content
         if response.error_code or content is None:
@@ -387,7 +392,8 @@ class Flow:
             return NO_ACTIONS
         return EventActions(state_delta={self.agent.output_key or "": content.text})
 
-    def _long_running(self, calls: Sequence[FunctionCall]) -> tuple[str, ...]:
+    def long_running(self, calls: Sequence[FunctionCall]) -> tuple[str, ...]:
+        """The ids of calls to long-running tools (FLOW-11)."""
         found = []
         for call in calls:
             tool = self.table.get(call.name or "")

@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hookwork_testkit.contexts import make_context
+    from hookwork_testkit.live import Cut, Hear, ScriptedConnection, ScriptedLiveModel
     from hookwork_testkit.prompts import assert_valid_prompt, prompt_faults
     from hookwork_testkit.scenes import RunnerScenes
     from hookwork_testkit.scripted import RecordedRequest, ScriptedModel, ScriptExhausted
     from hookwork_testkit.steps import block, call, delay, partial, stream, text, thought
 
 _HOMES = {
+    "Cut": "live",
+    "Hear": "live",
     "RecordedRequest": "scripted",
     "RunnerScenes": "scenes",
     "ScriptExhausted": "scripted",
+    "ScriptedConnection": "live",
+    "ScriptedLiveModel": "live",
     "ScriptedModel": "scripted",
     "assert_valid_prompt": "prompts",
     "block": "steps",
@@ -33,9 +38,13 @@ _HOMES = {
 }
 
 __all__ = [
+    "Cut",
+    "Hear",
     "RecordedRequest",
     "RunnerScenes",
     "ScriptExhausted",
+    "ScriptedConnection",
+    "ScriptedLiveModel",
     "ScriptedModel",
     "assert_valid_prompt",
     "block",

@@ -1,0 +1,170 @@
+"""What a live connection says in fragments, put together (models LIVE-6, LIVE-8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from hookwork.platform import new_uuid
+from hookwork.records.content import Content, Part
+from hookwork.records.metadata import ModelResponse, Transcription
+
+INPUT = "input_transcription"
+OUTPUT = "output_transcription"
+#: Fields of a message that are no content and go on a piece of their own.
+_REST = (
+    "turn_complete",
+    "interrupted",
+    "session_resumption_handle",
+    "finish_reason",
+    "error_code",
+    "error_message",
+    "usage_metadata",
+    "citation_metadata",
+    "grounding_metadata",
+    "avg_logprobs",
+    "logprobs_result",
+    "custom_metadata",
+    "extra",
+)
+
+
+class Piece(NamedTuple):
+    """What becomes one event. Fragments share the id of the whole that follows them (core STR-2)."""
+
+    response: ModelResponse
+    event_id: str
+
+
+class _Speech:
+    """The fragments of one utterance."""
+
+    __slots__ = ("event_id", "text")
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.event_id = new_uuid()
+
+
+class Assembler:
+    """Takes server messages, gives pieces: fragments as they came, and the whole of each run of fragments.
+
+    A run of text ends at a call, at the end of the turn and at an interruption; an utterance ends at the latter two, or
+    where the server says that it is finished.
+    """
+
+    def __init__(self) -> None:
+        self._speech: dict[str, _Speech] = {}
+        self._parts: list[Part] = []
+        self._text_id = ""
+
+    @property
+    def transcribes(self) -> bool:
+        """Whether an utterance is open: its final transcription is still to come."""
+        return bool(self._speech)
+
+    def add(self, message: ModelResponse) -> list[Piece]:
+        """The pieces of one message, in order: what was said, what that completes, what else the message tells."""
+        pieces: list[Piece] = []
+        for side in (INPUT, OUTPUT):
+            said: Transcription | None = getattr(message, side)
+            if said is not None:
+                pieces += self._hear(side, said)
+        if message.content is not None:
+            pieces += self._take(message.content, message)
+        if message.turn_complete or message.interrupted:
+            pieces += self.finish(interrupted=bool(message.interrupted))
+        rest = {name: value for name in _REST if (value := getattr(message, name)) is not None}
+        if rest:
+            whole = message.turn_complete or message.interrupted or not message.partial
+            response = ModelResponse(**rest, partial=None if whole else True, model_version=message.model_version)
+            pieces.append(Piece(response, new_uuid()))
+        return pieces
+
+    def finish(self, *, interrupted: bool = False) -> list[Piece]:
+        """The wholes of all that is open: what the user said, what the model said, its text."""
+        return [*self.finish_speech(), *self._finish_text(interrupted)]
+
+    def finish_speech(self) -> list[Piece]:
+        """The final transcriptions of open utterances, the user's first."""
+        return [*self._finish_utterance(INPUT), *self._finish_utterance(OUTPUT)]
+
+    def cut(self) -> list[Piece]:
+        """The line broke: what the user said so far is kept, what the model had only begun to say is not (MOD-4)."""
+        pieces = self._finish_utterance(INPUT)
+        self._speech.clear()
+        self._parts = []
+        return pieces
+
+    # --- speech -------------------------------------------------------------------------------------------------------
+
+    def _hear(self, side: str, said: Transcription) -> list[Piece]:
+        text = said.text or ""
+        if said.finished and not text:
+            return self._finish_utterance(side)
+        if not text:
+            return []
+        speech = self._speech.get(side)
+        if speech is None:
+            speech = self._speech[side] = _Speech()
+        if said.finished:  # the whole utterance: it takes the place of its fragments
+            speech.text = text
+            return self._finish_utterance(side)
+        speech.text += text
+        return [Piece(_transcript(side, said, partial=True), speech.event_id)]
+
+    def _finish_utterance(self, side: str) -> list[Piece]:
+        speech = self._speech.pop(side, None)
+        if speech is None or not speech.text:
+            return []
+        return [Piece(_transcript(side, Transcription(text=speech.text, finished=True)), speech.event_id)]
+
+    # --- content ------------------------------------------------------------------------------------------------------
+
+    def _take(self, content: Content, message: ModelResponse) -> list[Piece]:
+        texts = [part for part in content.parts if _is_text(part)]
+        media = [part for part in content.parts if part.inline_data is not None]
+        others = [part for part in content.parts if not (_is_text(part) or part in media or part.is_empty())]
+        pieces: list[Piece] = []
+        if texts:
+            if not self._parts:
+                self._text_id = new_uuid()
+            self._add_texts(texts)
+            fragment = ModelResponse(
+                content=Content(role="model", parts=texts), partial=True, model_version=message.model_version
+            )
+            pieces.append(Piece(fragment, self._text_id))
+        version = message.model_version
+        if media:  # sound runs beside the text; it is never stored, so it goes alone
+            whole = ModelResponse(content=Content(role="model", parts=media), model_version=version)
+            pieces.append(Piece(whole, new_uuid()))
+        if others:
+            pieces += self._finish_text(interrupted=False)
+            whole = ModelResponse(content=Content(role="model", parts=others), model_version=version)
+            pieces.append(Piece(whole, new_uuid()))
+        return pieces
+
+    def _add_texts(self, texts: Sequence[Part]) -> None:
+        for part in texts:
+            last = self._parts[-1] if self._parts else None
+            if last is not None and bool(last.thought) == bool(part.thought) and last.thought_signature is None:
+                signature = part.thought_signature
+                self._parts[-1] = last.replace(text=f"{last.text}{part.text}", thought_signature=signature)
+            else:
+                self._parts.append(part)
+
+    def _finish_text(self, interrupted: bool) -> list[Piece]:
+        parts, self._parts = self._parts, []
+        if not parts:
+            return []
+        content = Content(role="model", parts=parts)
+        return [Piece(ModelResponse(content=content, interrupted=interrupted or None), self._text_id)]
+
+
+def _transcript(side: str, said: Transcription, *, partial: bool | None = None) -> ModelResponse:
+    fields: dict[str, Any] = {side: said}
+    return ModelResponse(partial=partial, **fields)
+
+
+def _is_text(part: Part) -> bool:
+    return bool(part.text)

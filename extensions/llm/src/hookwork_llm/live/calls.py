@@ -1,0 +1,166 @@
+"""Tool calls of a live session: the same chain as in a typed turn, beside the flow of audio (models LIVE-14)."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from hookwork.records.content import Content, FunctionCall
+from hookwork.records.event import Event, ToolConfirmation
+from hookwork_llm.batch import Batch, approval_fault
+from hookwork_llm.live.inbox import Changes, ToolsDone
+from hookwork_llm.live.request import STOP_STREAMING, TASK_COMPLETED, LiveFlow, is_streaming
+from hookwork_llm.live.streams import StreamStarter
+from hookwork_llm.standing import sort_calls
+from hookwork_llm.tool_calls import ToolCall
+
+if TYPE_CHECKING:
+    from hookwork.records.history import Call
+    from hookwork_llm.live.session import LiveSession
+
+logger = logging.getLogger("hookwork.tools")
+
+
+class LiveToolCall(ToolCall):
+    """A call that the model may withdraw while it runs; it is then answered in the history and not to the model."""
+
+    __slots__ = ("_work", "limit", "withdrawn")
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.withdrawn = False
+        #: how many calls may run at once, None: any number.
+        self.limit: asyncio.Semaphore | None = None
+        self._work: asyncio.Future[None] | None = None
+
+    async def execute(self) -> None:
+        if self.withdrawn:
+            self._give_up()
+            return
+        self._work = asyncio.ensure_future(self._carried_out())
+        try:
+            await self._work
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self.withdrawn or task is None or task.cancelling():
+                raise
+            self._give_up()
+
+    async def _carried_out(self) -> None:
+        if self.limit is None:
+            await super().execute()
+            return
+        async with self.limit:
+            await super().execute()
+
+    def withdraw(self) -> None:
+        """The model wants no answer any more."""
+        self.withdrawn = True
+        if self._work is not None:
+            self._work.cancel()
+
+    def _give_up(self) -> None:
+        self.answer({"error": "cancelled: the model withdrew this call before it had a result"})
+        self.finished = True
+
+
+class LiveTools:
+    """Runs batches of calls, each in a task of its own, and sends their responses to the model."""
+
+    def __init__(self, session: LiveSession, max_parallel: int | None) -> None:
+        self._session = session
+        self._limit = asyncio.Semaphore(max_parallel) if max_parallel else None
+        self._calls: dict[str, LiveToolCall] = {}
+        #: batches that run; `changes` tells when one is over.
+        self.batches = 0
+        self.changes = Changes()
+
+    def run(self, made_by: Event, calls: Sequence[FunctionCall], turn: int) -> None:
+        """Carry out the calls of a model event, at the places of its turn (tools-plugins EFF-2)."""
+        flow = self._flow()
+        self._start(flow, [self._call(flow, made_by, call, turn, i) for i, call in enumerate(calls, 1)])
+
+    def run_approved(self) -> None:
+        """Carry out what a person has answered by now and what was not carried out yet (HITL-08, HITL-16)."""
+        flow = self._flow()
+        pending = sort_calls(flow.ctx.view, flow.agent, flow.ctx)
+        ready: list[LiveToolCall] = []
+        for request, call, decision in pending.answered:
+            if call.id in self._calls:
+                continue
+            made_by = flow.inv.session.events[call.position]
+            shown = FunctionCall(id=call.id, name=call.name, args=call.args)
+            approved = self._call(flow, made_by, shown, call.turn, call.number, decision, request)
+            fault = approval_fault(flow, request, call)
+            if fault:
+                logger.warning("an approval was refused: %s (call %s)", fault, call.id)
+                approved.answer({"error": f"refused: {fault}"})
+            ready.append(approved)
+        if ready:
+            self._start(flow, ready)
+
+    def withdraw(self, call_ids: Iterable[str]) -> None:
+        """The model withdrew calls (models LIVE-7): their bodies are cancelled."""
+        for call_id in call_ids:
+            call = self._calls.get(call_id)
+            if call is not None:
+                call.withdraw()
+
+    # --- one batch ----------------------------------------------------------------------------------------------------
+
+    def _flow(self) -> LiveFlow:
+        """The session's flow, with a loop of its own to end: batches run at once and none of them ends the session."""
+        return copy.copy(self._session.flow)
+
+    def _call(
+        self,
+        flow: LiveFlow,
+        made_by: Event,
+        call: FunctionCall,
+        turn: int,
+        number: int,
+        decision: ToolConfirmation | None = None,
+        request: Call | None = None,
+    ) -> LiveToolCall:
+        made = LiveToolCall(flow, made_by, call, turn, number, decision, request.position if request else 0)
+        made.limit = self._limit
+        if is_streaming(made.tool):
+            made.tool = StreamStarter(made.tool, self._session.streams)
+        self._calls[call.id or ""] = made
+        return made
+
+    def _start(self, flow: LiveFlow, calls: Sequence[LiveToolCall]) -> None:
+        self.batches += 1
+        self._session.crew.start(self._carry_out(flow, calls), then=lambda: self._over(calls))
+
+    def _over(self, calls: Sequence[LiveToolCall]) -> None:
+        self.batches -= 1
+        for call in calls:
+            self._calls.pop(call.call.id or "", None)
+        self.changes.fire()
+        self._session.inbox.post(ToolsDone())
+
+    async def _carry_out(self, flow: LiveFlow, calls: Sequence[LiveToolCall]) -> None:
+        for call in calls:
+            if call.call.name == STOP_STREAMING and call.response is None:
+                call.answer(await self._session.streams.stop(str(call.args.get("function_name", ""))))
+        async with aclosing(Batch(flow, calls).run()) as events:
+            async for event in events:
+                await self._session.made(event)
+                self._respond(event, calls)
+
+    def _respond(self, event: Event, calls: Sequence[LiveToolCall]) -> None:
+        """Send the responses of an event to the model, as they were stored, but for calls that it withdrew."""
+        wanted = {call.call.id for call in calls if not call.withdrawn}
+        content = self._session.stored_form(event).content
+        answers = [part for part in content.parts if part.function_response is not None] if content is not None else []
+        answers = [part for part in answers if part.function_response and part.function_response.id in wanted]
+        if not answers:
+            return
+        self._session.answer(Content(role="user", parts=answers))
+        if any(part.function_response and part.function_response.name == TASK_COMPLETED for part in answers):
+            self._session.leave_soon()

@@ -1,0 +1,95 @@
+"""Pieces of a live conversation as events, counted and stamped (core LIVE-5, models USE-2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hookwork.platform import new_uuid, timestamp
+from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part
+from hookwork.records.event import NO_ACTIONS, Event, EventActions
+from hookwork.records.history import is_model_turn
+from hookwork.records.metadata import ModelResponse
+from hookwork_llm.flow import event_of
+from hookwork_llm.live.assembler import Piece
+from hookwork_llm.live.held import is_kept
+from hookwork_llm.live.request import LiveFlow
+
+
+class EventMaker:
+    """Makes the events of one agent's live call."""
+
+    def __init__(self, flow: LiveFlow) -> None:
+        self._flow = flow
+        self._in_turn = False
+
+    def count(self, message: ModelResponse, model: str) -> None:
+        """Count a model turn when it begins, and tokens when they are reported.
+
+        Raises:
+            LlmCallLimitError: more turns than ``max_llm_calls``.
+        """
+        inv, agent = self._flow.inv, self._flow.agent.name
+        speaks = message.content is not None or message.output_transcription is not None
+        if speaks and not self._in_turn:
+            self._in_turn = True
+            inv.count_llm_call()
+            inv.usage.add(agent, model, None)
+        if message.usage_metadata is not None:
+            inv.usage.add(agent, model, message.usage_metadata, calls=0)
+        if message.turn_complete or message.interrupted:
+            self._in_turn = False
+
+    def turn_is_cut(self) -> None:
+        """The line broke: what comes next is another turn."""
+        self._in_turn = False
+
+    def event(self, piece: Piece, *, at_rest: bool) -> Event:
+        """A piece as an event. ``at_rest``: no tool runs, so the end of a turn may be the end of all (ACT-14)."""
+        flow, response = self._flow, piece.response
+        ctx = flow.ctx
+        ends = bool(response.turn_complete) and at_rest
+        event = event_of(
+            response,
+            piece.event_id,
+            flow.inv.invocation_id,
+            flow.agent.name,
+            ctx.branch,
+            ctx.isolation_scope,
+            flow.stamp_info if ends else flow.path_info,
+            actions=self._actions(response),
+            long_running=flow.long_running(calls_of(response)),
+        )
+        if not is_kept(event):
+            return event
+        if is_model_turn(event):
+            flow.turn += 1
+        return flow.inv.attach(event, flow.request_buffer)
+
+    def _actions(self, response: ModelResponse) -> EventActions:
+        """``output_key`` gets each whole text the agent says (LLM-10)."""
+        agent = self._flow.agent
+        if agent.output_key is None or response.partial or response.interrupted or calls_of(response):
+            return NO_ACTIONS
+        return self._flow.output_actions(response)
+
+    def interrupted_calls(self, calls: Sequence[FunctionCall]) -> Event:
+        """The response to long-running calls that the end of the session cut: they wait for nobody (core HND-5)."""
+        flow = self._flow
+        error = {"error": "interrupted: the session ended before this call had a result"}
+        parts = [Part(function_response=FunctionResponse(id=call.id, name=call.name, response=error)) for call in calls]
+        return Event(
+            id=new_uuid(),
+            timestamp=timestamp(),
+            invocation_id=flow.inv.invocation_id,
+            author=flow.agent.name,
+            content=Content(role="user", parts=parts),
+            branch=flow.ctx.branch,
+            isolation_scope=flow.ctx.isolation_scope,
+            node_info=flow.path_info,
+        )
+
+
+def calls_of(response: ModelResponse) -> Sequence[FunctionCall]:
+    """The calls to carry out: none of a response that carries an error (core FLOW-14)."""
+    content = response.content
+    return content.function_calls if content is not None and not response.error_code else ()

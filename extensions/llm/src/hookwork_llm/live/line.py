@@ -1,0 +1,216 @@
+"""One connection: hooks around it, history, reading and sending at once (core LIVE-7, models LIVE-13)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from hookwork.errors import LiveConnectionClosed, ModelError
+from hookwork.live import LiveConnection, LiveRunConfig, without_audio
+from hookwork.model import ModelRequest
+from hookwork.records.content import Content
+from hookwork.records.metadata import ModelResponse
+from hookwork.stages import InContext, Stage, StageOutcome, around_call
+from hookwork_llm.live.inbox import Answered, Inbox, LineDown, LineUp, Received
+from hookwork_llm.live.recorder import is_live_recording
+from hookwork_llm.model_stage import CallIds, ModelStage
+from hookwork_llm.model_streams import not_a_response
+
+if TYPE_CHECKING:
+    from hookwork_llm.live.outbox import Outbox
+
+
+class Line(ModelStage):
+    """A connection and the model stage around it; `run` is the work of a task.
+
+    ``before_model`` runs once, ``after_model`` for each server message, ``around_model`` spans the connection.
+    """
+
+    __slots__ = ("_config", "_history", "_inbox", "_last", "_outbox", "server_ids")
+
+    def __init__(
+        self,
+        agent: Any,
+        model: Any,
+        request: ModelRequest,
+        ctx: Any,
+        *,
+        config: LiveRunConfig,
+        history: bool,
+        inbox: Inbox,
+        outbox: Outbox,
+        server_ids: dict[str, str | None],
+    ) -> None:
+        super().__init__(agent, model, request, ctx, stream=False)
+        self._config = config
+        #: whether the request's contents are told first; not on a connection that resumes.
+        self._history = history
+        self._inbox = inbox
+        self._outbox = outbox
+        self._last: ModelResponse | None = None
+        #: id of a call here → the id that the server gave it.
+        self.server_ids = server_ids
+
+    async def run(self) -> None:
+        """Open the connection and keep it until it is lost; what ended it goes into the inbox as `LineDown`."""
+        try:
+            await self._traced_stage()
+        except Exception as error:  # noqa: BLE001 - the session judges it
+            self._inbox.post(LineDown(error))
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            self._inbox.post(LineDown(self._stray_error(error)))
+
+    async def recovered(self, error: Exception) -> ModelResponse:
+        """What ``on_model_error`` makes of the error that ends the session; without a value the error goes on."""
+        return await self._recovered(error)
+
+    # --- stages around the connection ---------------------------------------------------------------------------------
+
+    async def _traced_stage(self) -> None:
+        tracer = self.ctx._inv.tracer
+        if tracer is None:
+            await self._stage()
+            return
+        from hookwork.telemetry import record_error, span_context, start_span
+
+        span = start_span(
+            tracer,
+            f"generate_content {self.request.model or self.model.name}",
+            {
+                "gen_ai.operation.name": "generate_content",
+                "gen_ai.provider.name": self.model.capabilities.provider or None,
+                "gen_ai.request.model": self.request.model or self.model.name,
+                "gen_ai.conversation.id": self.ctx._inv.session_id,
+            },
+        )
+        try:
+            await InContext(span_context(span), self._stage())
+        except Exception as error:
+            record_error(span, error)
+            raise
+        finally:
+            span.end()
+
+    async def _stage(self) -> None:
+        chain = self.ctx._inv.hooks.around_model
+        if not chain:
+            await self._connected()
+            return
+        self.stage = stage = Stage("model")
+
+        async def body() -> None:
+            try:
+                await self._connected()
+            finally:
+                stage.outcome = StageOutcome(self._last, source=self.source)
+
+        await around_call(chain, (self.ctx, self.request), stage, body, own_task=True)
+
+    async def _connected(self) -> None:
+        hooks, agent = self.ctx._inv.hooks, self.agent
+        if hooks.before_model or agent.before_model:
+            answer = await self._decided("before_model", self.ctx, self.request)
+            if answer is not None:
+                self._last = answer
+                self._inbox.post(Answered(answer))
+                self._inbox.post(LineDown(None))
+                return
+        self._ids = CallIds(self._waits)
+        async with self.model.connect(self.request, self._config) as connection:
+            contents = self._contents() if self._history else []
+            if contents:
+                await connection.send_history(contents)
+            self._inbox.post(LineUp())
+            await self._talk(connection)
+
+    def _contents(self) -> Sequence[Content]:
+        """The history as it is told: without sound, kept recordings included."""
+        return [content for content in without_audio(self.request.contents) if not is_live_recording(content)]
+
+    # --- the connection -----------------------------------------------------------------------------------------------
+
+    async def _talk(self, connection: LiveConnection) -> None:
+        """Read and send at once, until one of the two ends."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._guarded(self._read(connection)))
+                group.create_task(self._guarded(self._outbox.send_to(connection)))
+        except BaseExceptionGroup as errors:
+            raise _first(errors) from None
+
+    async def _guarded(self, work: Any) -> None:
+        """A task of the group, which would take a stray CancelledError for its own end and wait for the other one."""
+        try:
+            await work
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            raise self._stray_error(error) from error
+
+    async def _read(self, connection: LiveConnection) -> None:
+        has_after = bool(self.ctx._inv.hooks.after_model or self.agent.after_model)
+        async with aclosing(_messages(connection)) as messages:
+            async for message in messages:
+                if not isinstance(message, ModelResponse):
+                    raise not_a_response(self.model, message)
+                response = self._with_ids(message)
+                if has_after:
+                    response = await self._after(response)
+                self._last = response
+                await self._inbox.offer(Received(response))
+        raise LiveConnectionClosed(
+            f"model {self.model.name!r} ended the live connection",
+            close_code=1000,
+            provider=self.model.capabilities.provider,
+            model=self.model.name,
+        )
+
+    def _with_ids(self, message: ModelResponse) -> ModelResponse:
+        """A message with an id on every call; what the server called them is remembered for the answers (MCB-6)."""
+        content = message.content
+        if content is None or not content.function_calls:
+            return message
+        named = self._ids.apply(message)
+        assert named.content is not None
+        for given, own in zip(content.function_calls, named.content.function_calls, strict=True):
+            if own.id and own.id != given.id:
+                self.server_ids[own.id] = given.id
+        return named
+
+    def _stray_error(self, error: BaseException) -> ModelError:
+        failed = ModelError(
+            f"model {self.model.name!r}: its client was cancelled from within; try again",
+            provider=self.model.capabilities.provider,
+            model=self.model.name,
+            kind="connection",
+            retryable=True,
+        )
+        failed.__cause__ = error
+        return failed
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _first(errors: BaseExceptionGroup[Any]) -> BaseException:
+    """The error that ended a connection; of reader and sender the one with a close code, which says more."""
+    flat: list[BaseException] = []
+    for error in errors.exceptions:
+        flat.append(_first(error) if isinstance(error, BaseExceptionGroup) else error)
+    return next((error for error in flat if isinstance(error, LiveConnectionClosed)), flat[0])
+
+
+async def _messages(connection: LiveConnection) -> AsyncGenerator[ModelResponse, None]:
+    source: Any = connection.receive()
+    try:
+        async for message in source:
+            yield message
+    finally:
+        if hasattr(source, "aclose"):
+            await source.aclose()

@@ -1,0 +1,126 @@
+"""What is on its way to the model, over however many connections (models LIVE-12)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from hookwork.live import LiveConnection, RealtimeInput
+from hookwork.records.content import Content
+from hookwork.records.metadata import ModelResponse
+from hookwork_llm.live.inbox import Changes
+
+#: Realtime inputs that may wait for the connection before their sender has to.
+MAX_WAITING = 64
+
+
+class _Entry:
+    """A content. ``answering``: the model began to speak after it was sent."""
+
+    __slots__ = ("answering", "content")
+
+    def __init__(self, content: Content) -> None:
+        self.content = content
+        self.answering = False
+
+
+class Outbox:
+    """Contents and realtime input in one order.
+
+    A content is kept until the model has answered it: whole turn, interruption or call. A handle stands for the state
+    of the session at the end of a turn (so says the provider that has them), so what was not answered when the line
+    broke is not part of it, and is sent again. Realtime input is sent once or never.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Entry | RealtimeInput] = deque()
+        self._sent: list[_Entry] = []
+        self._changes = Changes()
+        self.up = False
+        #: the line broke after it had been up, and is not up again.
+        self.broken = False
+
+    # --- putting in ---------------------------------------------------------------------------------------------------
+
+    def content(self, content: Content) -> None:
+        """Send a content, now or over the next connection."""
+        self._waiting.append(_Entry(content))
+        self._changes.fire()
+
+    async def realtime(self, item: RealtimeInput) -> None:
+        """Send something as it happens; before the first connection it waits, between two it is lost."""
+        while not self.broken and (not self.up or len(self._waiting) >= MAX_WAITING):
+            await self._changes.next()
+        if not self.broken:
+            self._waiting.append(item)
+            self._changes.fire()
+
+    # --- the connection -----------------------------------------------------------------------------------------------
+
+    def opened(self) -> None:
+        """A connection takes what waits."""
+        self.up, self.broken = True, False
+        self._changes.fire()
+
+    def lost(self) -> None:
+        """The connection is gone: what was not answered is sent again, what was to be heard at once is not."""
+        self.broken = self.broken or self.up
+        self.up = False
+        contents = [entry for entry in self._waiting if isinstance(entry, _Entry)]
+        for entry in self._sent:
+            entry.answering = False
+        self._waiting = deque([*self._sent, *contents])
+        self._sent = []
+        self._changes.fire()
+
+    async def send_to(self, connection: LiveConnection) -> None:
+        """Send what comes, until cancelled or until a send fails."""
+        while True:
+            while not self._waiting:
+                await self._changes.next()
+            item = self._waiting.popleft()
+            if isinstance(item, _Entry):
+                self._sent.append(item)  # first: a send that fails must not lose it
+                await connection.send_content(item.content)
+            else:
+                await connection.send_realtime(item)
+            self._changes.fire()
+
+    async def flushed(self) -> None:
+        """Until all that waits was handed to the connection, or there is none any more."""
+        while self._waiting and not self.broken:
+            await self._changes.next()
+
+    # --- what the model said ------------------------------------------------------------------------------------------
+
+    def note(self, message: ModelResponse) -> None:
+        """A server message: does it answer something?"""
+        content = message.content
+        if content is not None and content.function_calls:
+            self._sent.clear()  # what led to the call was acted upon; the call's response is what is to be answered now
+            return
+        if content is not None or message.output_transcription is not None:
+            for entry in self._sent:
+                entry.answering = True
+        if message.turn_complete or message.interrupted:
+            self._sent = [entry for entry in self._sent if not entry.answering]
+
+    # --- telling the conversation again -------------------------------------------------------------------------------
+
+    def without_unanswered(self, history: Sequence[Content]) -> list[Content]:
+        """The history to tell a new connection, without what is sent again behind it: nothing is said twice.
+
+        Answers to calls stand in the history with their calls and are not sent again; other contents are taken out of
+        the history, so that the model answers them. One that is not found there any more (a hook changed it) stays.
+        """
+        kept = list(history)
+        again: deque[_Entry | RealtimeInput] = deque()
+        for entry in reversed([entry for entry in self._waiting if isinstance(entry, _Entry)]):
+            if entry.content.function_responses:
+                continue
+            found = next((i for i in reversed(range(len(kept))) if kept[i].parts == entry.content.parts), None)
+            if found is not None:
+                del kept[found]
+                again.appendleft(entry)
+        self._waiting = again
+        return kept
