@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import Any
 
+from tests.gemini.service import KEY, Service
+
 from hookwork import ModelRequest, ModelResponse, user_content
 from hookwork_gemini import GeminiModel
-from tests.gemini.service import KEY, Service
 
 
 def api_model(service: Service, name: str = "gemini-2.5-flash", **options: Any) -> GeminiModel:

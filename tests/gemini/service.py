@@ -61,6 +61,19 @@ class Failure(NamedTuple):
     content_type: str = "application/json"
 
 
+def camel(value: Any) -> Any:
+    """A request body in one spelling: the SDK mixes camelCase and snake_case, and the API takes both (ECO-GEN-2)."""
+    if isinstance(value, list):
+        return [camel(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    result = {}
+    for key, item in value.items():
+        first, *rest = key.split("_")
+        result[first + "".join(word.capitalize() for word in rest)] = camel(item)
+    return result
+
+
 def error_body(status: int, name: str, message: str = "refused", *details: dict[str, Any]) -> dict[str, Any]:
     """The body of an error: google.rpc.Status under ``error``."""
     return {"error": {"code": status, "message": message, "status": name, "details": list(details)}}
@@ -131,7 +144,7 @@ class Service:
         headers: dict[str, list[str]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.decode().lower(), []).append(value.decode())
-        received = Received(scope["path"], scope["query_string"].decode(), headers, json.loads(body or b"{}"))
+        received = Received(scope["path"], scope["query_string"].decode(), headers, camel(json.loads(body or b"{}")))
         self.received.append(received)
         script = self.scripts.pop(0) if self.scripts else self.always
         answer = script(received) if callable(script) else script

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.gemini.making import api_model, vertex_model
+from tests.gemini.service import KEY, Failure, Received, Reply, Service, chunk, error_body
 
 from hookwork import Model, UsageMetadata
 from hookwork_testkit.suites import ModelSuite
-from tests.gemini.making import api_model, vertex_model
-from tests.gemini.service import KEY, Failure, Received, Reply, Service, chunk, error_body
 
 USAGE = {"promptTokenCount": 7, "candidatesTokenCount": 3, "thoughtsTokenCount": 2, "totalTokenCount": 12}
 
