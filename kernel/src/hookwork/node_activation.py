@@ -51,7 +51,7 @@ class NodeActivation(Activation):
         triggered_by: the node that triggered it, ``"START"``, or ``""``.
         state_check: what checks writes of state (workflow STATE-3).
         on_output: called before an output leaves; may raise.
-        gate: left during the delay before a further attempt.
+        gate: left during the delay before a further attempt. retry: the node's policy, or another.
         resuming: the place had a record before this entry.
     """
 
@@ -69,6 +69,7 @@ class NodeActivation(Activation):
         "put",
         "raised",
         "resuming",
+        "retry",
         "state_check",
         "triggered_by",
     )
@@ -97,6 +98,7 @@ class NodeActivation(Activation):
         self.on_output: Callable[[], None] | None = None
         self.gate: Gate | None = None
         self.info = NodeInfo(path=path)
+        self.retry: Any = node.config.retry
         self.attempt = 1
         self.resuming = False
         #: ids of the questions that this entry raised.
@@ -196,7 +198,7 @@ class NodeActivation(Activation):
     # --- attempts -----------------------------------------------------------------------------------------------------
 
     async def _attempts(self) -> None:
-        retry = self.node.config.retry
+        retry = self.retry
         while True:
             try:
                 await self._spanned(NodeAttempt(self))
@@ -218,10 +220,8 @@ class NodeActivation(Activation):
             await platform.sleep(seconds)
             return
         self.gate.leave()
-        try:
-            await platform.sleep(seconds)
-        finally:
-            await self.gate.enter()
+        await platform.sleep(seconds)
+        await self.gate.enter()
 
     async def _recover(self, error: BaseException) -> None:
         """``on_node_error``: an outcome replaces the failure, else it is raised."""

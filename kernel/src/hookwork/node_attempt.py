@@ -206,8 +206,20 @@ class NodeAttempt:
     async def forward(self, event: Event) -> None:
         """Hand an event of a child on; it is no output of this node unless it says so (DYN-3, RSL-4)."""
         if not event.partial:
+            event = self._passed_up(event)
             self._note(event)
         await self.activation.put(event)
+
+    def _passed_up(self, event: Event) -> Event:
+        """An output that is this node's too is also that of the activations whose output this node's is (RSL-3)."""
+        activation, info = self.activation, event.node_info
+        if info is None or not info.output_for or activation.path not in info.output_for:
+            return event
+        if activation.on_output is not None:
+            activation.on_output()
+        if not activation.output_for:
+            return event
+        return event.replace(node_info=info.replace(output_for=(*info.output_for, *activation.output_for)))
 
     async def ask(self, request: RequestInput, *, rerun: bool = True) -> None:
         """Ask a person; a question of this activation that is open already is not asked again (ASK-8)."""

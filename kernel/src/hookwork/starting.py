@@ -117,7 +117,7 @@ async def run_node(
     else:
         child = _activation(ctx, node, path, input, base, path if scope == "path" else scope or ctx.isolation_scope)
         if use_as_output:
-            child.output_for = (ctx.path, *ctx.activation.output_for)  # type: ignore[attr-defined]
+            child.output_for = (ctx.path,)  # type: ignore[attr-defined]
         status, output = await _shared(ctx, attempt, child, segment)
     if status == "paused":
         if raise_on_wait:
@@ -125,6 +125,24 @@ async def run_node(
         return None
     if use_as_output:
         attempt.delegated_output = output
+    return output
+
+
+async def run_item(ctx: NodeContext, node: Node, input: Any, number: int, *, retry: Any = None) -> Any:
+    """Run a node for the item of that number, on a branch of its own, and give its output (workflow PARA-1).
+
+    Raises:
+        NodeRunError: it failed for good. Pause: it waits.
+    """
+    attempt = ctx.attempt_run
+    assert attempt is not None
+    segment = f"{node.name}@{number}"
+    branch = f"{ctx.branch}.{segment}" if ctx.branch else segment
+    child = _activation(ctx, node, f"{ctx.path}/{segment}", input, branch, ctx.isolation_scope)
+    child.retry = retry  # type: ignore[attr-defined]
+    status, output = await _shared(ctx, attempt, child, segment)
+    if status == "paused":
+        raise Pause
     return output
 
 

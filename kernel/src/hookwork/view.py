@@ -131,6 +131,21 @@ class View:
                 return agent
         return None
 
+    def is_agent(self, name: str) -> bool:
+        """Whether the tree has an agent of that name."""
+        tree = self._inv.setup.tree
+        return tree is not None and tree.find(name) is not None
+
+    @property
+    def last_question(self) -> Call | None:
+        """The newest call of the place or of what lies under it that was raised to wait."""
+        below = f"{self.path}/"
+        for call in reversed(self._inv.history().calls):
+            here = call.path == self.path or call.path.startswith(below)
+            if here and call.long_running and call.invocation_id == self.invocation_id:
+                return call
+        return None
+
     def answer_value(self, call: Call) -> Any:
         """The value of the newest answer to a call, as the place's agent reads it (workflow ANS-2).
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hookwork.node import Node, NodeConfig, NodeOutcome, Pause, build_node
+    from hookwork.node_context import MISSING, NodeContext
     from hookwork.records.event import RequestInput
+    from hookwork_workflow.asking import REQUEST_INPUT, request_input_event
     from hookwork_workflow.decorator import node
     from hookwork_workflow.edges import DEFAULT, START, Edge, EdgeBuilder, Edges, chain, fan_in, fan_out, routes
     from hookwork_workflow.errors import (
@@ -28,14 +30,17 @@ if TYPE_CHECKING:
     )
     from hookwork_workflow.graph import Graph, compile_graph
     from hookwork_workflow.loop import LoopAgent
+    from hookwork_workflow.nodes.agent import AgentNode
     from hookwork_workflow.nodes.base import GraphNode
     from hookwork_workflow.nodes.function import FunctionNode
     from hookwork_workflow.nodes.join import Join
+    from hookwork_workflow.nodes.parallel import ParallelNode, parallel
     from hookwork_workflow.nodes.tool import ToolNode
     from hookwork_workflow.parallel_agent import ParallelAgent
     from hookwork_workflow.results import Routed, progress, routed
     from hookwork_workflow.retry import Retry
     from hookwork_workflow.sequential import SequentialAgent
+    from hookwork_workflow.workflow import Workflow, WorkflowAgent
 
 _HOMES = {
     "hookwork.node": (
@@ -45,7 +50,15 @@ _HOMES = {
         "Pause",
         "build_node",
     ),
+    "hookwork.node_context": (
+        "MISSING",
+        "NodeContext",
+    ),
     "hookwork.records.event": ("RequestInput",),
+    "hookwork_workflow.asking": (
+        "REQUEST_INPUT",
+        "request_input_event",
+    ),
     "hookwork_workflow.decorator": ("node",),
     "hookwork_workflow.edges": (
         "DEFAULT",
@@ -83,6 +96,11 @@ _HOMES = {
     "hookwork_workflow.nodes.base": ("GraphNode",),
     "hookwork_workflow.nodes.function": ("FunctionNode",),
     "hookwork_workflow.nodes.join": ("Join",),
+    "hookwork_workflow.nodes.agent": ("AgentNode",),
+    "hookwork_workflow.nodes.parallel": (
+        "ParallelNode",
+        "parallel",
+    ),
     "hookwork_workflow.nodes.tool": ("ToolNode",),
     "hookwork_workflow.parallel_agent": ("ParallelAgent",),
     "hookwork_workflow.results": (
@@ -92,12 +110,19 @@ _HOMES = {
     ),
     "hookwork_workflow.retry": ("Retry",),
     "hookwork_workflow.sequential": ("SequentialAgent",),
+    "hookwork_workflow.workflow": (
+        "Workflow",
+        "WorkflowAgent",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "DEFAULT",
+    "MISSING",
+    "REQUEST_INPUT",
     "START",
+    "AgentNode",
     "Edge",
     "EdgeBuilder",
     "Edges",
@@ -116,6 +141,7 @@ __all__ = [
     "MultipleTerminalOutputs",
     "Node",
     "NodeConfig",
+    "NodeContext",
     "NodeFailed",
     "NodeOutcome",
     "NodeRunError",
@@ -123,6 +149,7 @@ __all__ = [
     "OutputAlreadyDelegated",
     "OutputValidationError",
     "ParallelAgent",
+    "ParallelNode",
     "Pause",
     "ReplayDivergence",
     "RequestInput",
@@ -131,13 +158,17 @@ __all__ = [
     "RunawayGraph",
     "SequentialAgent",
     "ToolNode",
+    "Workflow",
+    "WorkflowAgent",
     "build_node",
     "chain",
     "compile_graph",
     "fan_in",
     "fan_out",
     "node",
+    "parallel",
     "progress",
+    "request_input_event",
     "routed",
     "routes",
 ]

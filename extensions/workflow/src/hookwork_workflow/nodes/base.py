@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, Self, TypeVar, overload
 
 from hookwork.node import Node
@@ -33,6 +33,11 @@ class GraphNode(Node, Generic[In_contra, Out_co]):
                 raise TypeError(f"{type(self).__name__} has no {name!r}")
             setattr(changed, name, value)
         return changed
+
+    def answer_schema(self, schema: Any) -> tuple[dict[str, Any] | None, Callable[[Any], Any]]:
+        from hookwork_workflow.asking import answer_schema
+
+        return answer_schema(schema)
 
     @overload
     def __rshift__(self, target: GraphNode[Out_co, T]) -> Edges[In_contra, T]: ...

@@ -1,0 +1,66 @@
+"""Questions with a schema: what is asked for, and whether an answer fits (workflow §5.1, §5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hookwork.asking import REQUEST_INPUT, plain_answer, request_input_event, unwrapped_answer
+from hookwork.errors import InvalidResumeResponse
+from hookwork.records.frozen import thaw
+from hookwork_workflow.schemas import SchemaFault, schema_of
+
+if TYPE_CHECKING:
+    from hookwork.records.history import Call
+
+__all__ = ["REQUEST_INPUT", "answer_schema", "checked_answer", "request_input_event"]
+
+
+def answer_schema(schema: Any) -> tuple[dict[str, Any] | None, Callable[[Any], Any]]:
+    """The JSON schema of a question, and what makes a checked answer a value of the type that was asked for.
+
+    ``schema``: a JSON schema or a type. Raises ConfigurationError for a type that JSON cannot hold.
+    """
+    if schema is None or isinstance(schema, Mapping):
+        return (dict(schema) if schema is not None else None), lambda value: value
+    checker = schema_of(schema)
+    if checker is None:
+        return None, lambda value: value
+    describe = getattr(schema, "model_json_schema", None)  # with the titles and descriptions that a form shows
+    json_schema = describe() if describe is not None else checker.json_schema
+    return json_schema, lambda value: checker.validate(thaw(value))
+
+
+def checked_answer(call: Call, payload: Any) -> Any:
+    """The value of an answer, as the schema of its question wants it (ANS-2, ANS-3).
+
+    Text is read as JSON when the schema does not take it as it is.
+
+    Raises:
+        InvalidResumeResponse: it does not fit; the text names the question and never quotes the answer.
+    """
+    if call.response_schema is None:
+        return plain_answer(payload)
+    schema = schema_of(thaw(call.response_schema))
+    if schema is None:
+        return plain_answer(payload)
+    value = unwrapped_answer(payload)
+    candidates = [value]
+    if isinstance(value, str):
+        try:
+            candidates.append(msgspec.json.decode(value))
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            pass
+    if value is not payload:
+        candidates.append(payload)  # the schema may ask for such an object itself
+    fault: SchemaFault | None = None
+    for candidate in candidates:
+        try:
+            return schema.validate(thaw(candidate))
+        except SchemaFault as error:
+            fault = fault or error
+    raise InvalidResumeResponse(
+        f"the answer to {call.id!r} does not fit what was asked for: {fault}; nothing was stored, it still waits"
+    ) from fault

@@ -1,0 +1,178 @@
+"""Runs a graph: ready nodes in tasks of their own, one consumer of their events (workflow §3.1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from hookwork.merge import MergePoint
+from hookwork.node import Pause
+from hookwork.node_activation import Gate, NodeActivation
+from hookwork.records.event import Event
+from hookwork_workflow.errors import GraphChanged, MultipleTerminalOutputs
+from hookwork_workflow.progress import TRIGGERS, Activity, Progress, Status
+
+if TYPE_CHECKING:
+    from hookwork.context import InvocationContext
+    from hookwork.view import View
+    from hookwork_workflow.workflow import Workflow
+
+#: Key in `NodeInfo.extra` of an event that raises a question: path → fingerprint of the graphs around it (RPL-8).
+GRAPHS = "hookworkGraphs"
+
+
+async def run_graph(ctx: InvocationContext, workflow: Workflow, input: Any) -> AsyncGenerator[Event, None]:
+    """Run a workflow at the place of ``ctx``; raises `Pause` when a node waits once all others are through (SCH-7)."""
+    scheduler = Scheduler(ctx, workflow)
+    async with aclosing(scheduler.run(input)) as events:
+        async for event in events:
+            yield event
+
+
+class _Slot(Gate):
+    """A node's place among those that may run at once."""
+
+    __slots__ = ("_held", "_limit")
+
+    def __init__(self, limit: asyncio.Semaphore) -> None:
+        self._limit = limit
+        self._held = False
+
+    async def enter(self) -> None:
+        await self._limit.acquire()
+        self._held = True
+
+    def leave(self) -> None:
+        if self._held:
+            self._held = False
+            self._limit.release()
+
+
+class Scheduler:
+    """One run of one graph. All of its state is changed between events only, by the tasks of this loop (SCH-1)."""
+
+    def __init__(self, ctx: InvocationContext, workflow: Workflow) -> None:
+        self.ctx = ctx
+        self.workflow = workflow
+        graph = workflow.graph
+        again = ctx.resuming or ctx.attempt > 1
+        view = ctx.view if again else None
+        if view is not None:
+            self._check_unchanged(view)
+        self.progress = Progress(graph, ctx.path, ctx.branch, workflow.max_activations, view)
+        self._merge = MergePoint()
+        limit = workflow.max_concurrency
+        self._limit = asyncio.Semaphore(limit) if limit is not None and limit > 0 else None
+        above = getattr(ctx.activation, "state_check", None)
+        self._state_check = workflow.state_check if workflow.state_check is not None else above
+        self._fingerprint = graph.fingerprint
+
+    async def run(self, input: Any) -> AsyncGenerator[Event, None]:
+        """The events of all nodes, each acknowledged before its node goes on (SCH-2)."""
+        progress = self.progress
+        producers = self._producers(progress.replay(progress.begin(input)))
+        async with aclosing(self._merge.stream(producers)) as events:
+            async for event in events:
+                yield event
+        if self.ctx.ended:
+            return
+        if progress.waits:
+            raise Pause
+        progress.check_complete()
+
+    def _producers(self, ready: list[Activity]) -> list[Any]:
+        return [partial(self._run_node, activity) for activity in ready]
+
+    async def _run_node(self, activity: Activity) -> None:
+        slot = _Slot(self._limit) if self._limit is not None else None
+        try:
+            if slot is not None:
+                await slot.enter()
+            if self.ctx.ended:
+                return
+            activity.status = Status.RUNNING
+            activation = self._activation(activity)
+            activation.gate = slot
+            await activation.enter(partial(self._put, activity, [True]), activation.record())
+        finally:
+            if slot is not None:
+                slot.leave()
+        self._finished(activity, activation)
+
+    def _activation(self, activity: Activity) -> NodeActivation:
+        ctx = self.ctx
+        terminal = activity.name in self.progress.graph.terminal
+        activation = NodeActivation(
+            ctx._inv,
+            activity.node,
+            activity.path,
+            owner=ctx._owner,  # type: ignore[arg-type]
+            input=activity.input,
+            branch=activity.branch,
+            scope=ctx.isolation_scope,
+            output_for=(ctx.path,) if terminal else (),
+            triggered_by=activity.triggered_by,
+            state_check=self._state_check,
+        )
+        if terminal:
+            activation.on_output = partial(self._check_single_output, activity.name)
+        return activation
+
+    def _check_single_output(self, name: str) -> None:
+        """Refuse the output of a second terminal node before it is emitted (RSL-1)."""
+        outputs = self.progress.outputs
+        outputs.setdefault(name, None)
+        if len(outputs) > 1:
+            raise MultipleTerminalOutputs(list(outputs))
+
+    async def _put(self, activity: Activity, first: list[bool], event: Event) -> None:
+        if not event.partial and event.node_info is not None:
+            extra: dict[str, Any] = {}
+            if first[0]:
+                first[0] = False
+                if len(self.progress.graph.predecessors(activity.name)) > 1:
+                    extra[TRIGGERS] = {activity.path: [trigger.source for trigger in activity.triggers]}
+            if event.long_running_tool_ids:
+                extra[GRAPHS] = {self.ctx.path: self._fingerprint}
+            if extra:
+                event = _with_extra(event, extra)
+        await self._merge.put(event)
+
+    def _finished(self, activity: Activity, activation: NodeActivation) -> None:
+        """A node is over: what it triggers is started."""
+        activity.branch = activation.branch
+        if activation.status == "completed":
+            activity.status = Status.COMPLETED
+            activity.output, activity.routes = activation.output, activation.routes
+        else:
+            activity.status = Status.WAITING
+            if activation.open_calls or not activity.node.config.wait_for_output:
+                self.progress.wait(activity)
+                return
+        if self.ctx.ended:
+            return
+        self._merge.start(self._producers(self.progress.replay(self.progress.complete(activity))))
+
+    def _check_unchanged(self, view: View) -> None:
+        """Refuse to go on with another graph than the one that asked (RPL-8)."""
+        if self.workflow.allow_changed_graph:
+            return
+        call = view.last_question
+        info = view.event(call.position).node_info if call is not None else None
+        stored = info.extra.get(GRAPHS) if info is not None and info.extra is not None else None
+        fingerprint = stored.get(view.path) if stored else None
+        if fingerprint is not None and fingerprint != self.workflow.graph.fingerprint:
+            raise GraphChanged(self.workflow.name, fingerprint, self.workflow.graph.fingerprint)
+
+
+def _with_extra(event: Event, more: dict[str, Any]) -> Event:
+    """An event whose node info says more; graphs around each other add to one entry."""
+    info = event.node_info
+    assert info is not None
+    extra = {**(info.extra or {})}
+    for key, entries in more.items():
+        extra[key] = {**extra.get(key, {}), **entries}
+    return event.replace(node_info=info.replace(extra=extra))
