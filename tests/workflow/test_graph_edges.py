@@ -87,6 +87,7 @@ def test_edge_3_one_matches_its_text_and_true_never_matches_one() -> None:
     assert Edge(a, b, 1).matches(["1"])
     assert not Edge(a, b, True).matches(["1"])
     assert not Edge(a, b, 1).matches(["true"])
+    assert Edge(a, b, [1, True]).values == {"1", "true"}
 
 
 @pytest.mark.parametrize("route", [1.5, None.__class__, b"x", {"x", 2.5}, [None]])

@@ -94,7 +94,7 @@ def _normal_route(route: Any) -> Any:
     if isinstance(route, set | frozenset):
         return tuple(sorted(route, key=lambda value: (value is not DEFAULT, str(value))))
     if isinstance(route, list | tuple):
-        return tuple(dict.fromkeys(route))
+        return tuple({(type(value), value): value for value in route}.values())  # 1 and True are two routes
     return route
 
 

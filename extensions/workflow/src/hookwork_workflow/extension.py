@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hookwork import hookimpl
 
 if TYPE_CHECKING:
+    from hookwork.cli import CommandRegistry
     from hookwork.node import Node
 
 
@@ -16,3 +17,13 @@ def build_node(value: Any) -> Node | None:
     from hookwork_workflow.building import build
 
     return build(value)
+
+
+@hookimpl
+def register_commands(cli: CommandRegistry) -> None:
+    """`hookwork graph`."""
+    cli.add(
+        "graph",
+        "Show an agent or a workflow as a picture, with the state of a session.",
+        "hookwork_workflow.command:command",
+    )
