@@ -167,33 +167,6 @@ def s5_twice() -> Scene:
     return Scene(build=build, turns=[*turn("go", "c1", "first"), *turn("again", "c1~2", "second")])
 
 
-def task_hands_over_inside() -> Scene:
-    """A task agent hands over to its own sub-agent, which hands back: the task ends where it began."""
-
-    def build(world: World) -> Any:
-        desk = world.llm("desk", "the desk asks", call("transfer_to_agent", id="t2", agent_name="book"))
-        book = world.llm(
-            "book", call("transfer_to_agent", id="t1", agent_name="desk"), finish("mon"), mode="task", sub_agents=[desk]
-        )
-        return world.llm("coord", call("book", id="c1", request="a table"), "all booked", sub_agents=[book])
-
-    first = [
-        "U 'book it'",
-        "coord@1 call book#c1",
-        "coord@1/book@c1 call transfer_to_agent#t1 [c1]",
-        "coord@1/book@c1 response transfer_to_agent#t1 →desk [c1]",
-        "coord@1/book@c1/desk@1 'the desk asks' ✓ [c1]",
-    ]
-    second = [
-        "U 'monday' [c1]",
-        "coord@1/book@c1 call finish_task#f1 [c1]",
-        "coord@1/book@c1 response finish_task#f1 =mon ✓ [c1]",
-        "coord@1 response book#c1",
-        "coord@1 'all booked' ✓",
-    ]
-    return Scene(build=build, turns=[("book it", first, "completed +c1"), ("monday", second, "completed")])
-
-
 def task_hands_over_and_back() -> Scene:
     """The sub-agent hands back in the same turn; the task finishes at its second place."""
 
@@ -217,6 +190,50 @@ def task_hands_over_and_back() -> Scene:
         "coord@1 'all booked' ✓",
     ]
     return Scene(build=build, turns=[("book it", lines, "completed")])
+
+
+def task_asks_after_a_hand_over(kind: str) -> Scene:
+    """Whom a task was handed over to asks; the answer comes to it under any root, in a new invocation or in the same.
+
+    ``kind``: a ``chat`` root, one ``below`` a hand-over, or a ``sequence`` around the coordinator.
+    """
+    at = {"chat": "coord@1", "below": "root@1/coord@1", "sequence": "seq@1/coord@1"}[kind]
+
+    def build(world: World) -> Any:
+        back = call("transfer_to_agent", id="t2", agent_name="book")
+        helper = world.llm("helper", "which day?", "which hour?", back)
+        over = call("transfer_to_agent", id="t1", agent_name="helper")
+        book = world.llm("book", over, finish("mon 8"), mode="task", sub_agents=[helper])
+        coord = world.llm("coord", call("book", id="c1", request="x"), "all booked", sub_agents=[book])
+        if kind == "sequence":
+            return SequentialAgent(name="seq", sub_agents=[coord, world.llm("after", "bye")])
+        if kind == "below":
+            return world.llm("root", call("transfer_to_agent", id="t0", agent_name="coord"), sub_agents=[coord])
+        return coord
+
+    first = [
+        "U 'book it'",
+        f"{at} call book#c1",
+        f"{at}/book@c1 call transfer_to_agent#t1 [c1]",
+        f"{at}/book@c1 response transfer_to_agent#t1 →helper [c1]",
+        f"{at}/book@c1/helper@1 'which day?' ✓ [c1]",
+    ]
+    if kind == "below":
+        first[1:1] = ["root@1 call transfer_to_agent#t0", "root@1 response transfer_to_agent#t0 →coord"]
+    second = ["U 'monday' [c1]", f"{at}/book@c1/helper@1 'which hour?' ✓ [c1]"]
+    third = [
+        "U 'eight' [c1]",
+        f"{at}/book@c1/helper@1 call transfer_to_agent#t2 [c1]",
+        f"{at}/book@c1/helper@1 response transfer_to_agent#t2 →book [c1]",
+        f"{at}/book@t2 call finish_task#f1 [c1]",
+        f"{at}/book@t2 response finish_task#f1 =mon 8 ✓ [c1]",
+        f"{at} response book#c1",
+        f"{at} 'all booked' ✓",
+    ]
+    held = "paused +c1" if kind == "sequence" else "completed +c1"
+    if kind == "sequence":
+        third.append("seq@1/after@1 'bye' ✓")
+    return Scene(build=build, turns=[("book it", first, held), ("monday", second, held), ("eight", third, "completed")])
 
 
 def two_tasks() -> Scene:

@@ -12,10 +12,12 @@ from hookwork.platform import new_uuid, timestamp
 from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part
 from hookwork.records.event import Event
 from hookwork.records.history import Call
+from hookwork.view import segment_name
 from hookwork_llm.agent_calls import TaskTool, response_payload
 from hookwork_llm.task_places import task_segment
 
 if TYPE_CHECKING:
+    from hookwork.agent import Agent
     from hookwork_llm.flow import Flow
 
 
@@ -39,8 +41,8 @@ async def delegate(flow: Flow, call: Call) -> AsyncGenerator[Event, None]:
         return
     output = _result(flow, call)
     if output is None:
-        segment = task_segment(tool.name, call.id, call.occurrence)
-        task = Activation(inv, tool.agent, f"{ctx.path}/{segment}", branch=ctx.branch, scope=call.scope)
+        agent, path = _works_on(flow, call, tool)
+        task = Activation(inv, agent, path, branch=ctx.branch, scope=call.scope)
         async with aclosing(task) as events:
             async for event in events:
                 yield event
@@ -49,6 +51,27 @@ async def delegate(flow: Flow, call: Call) -> AsyncGenerator[Event, None]:
             flow.over = True  # it waits, or asked in plain text: the delegation stays open (MODE-9)
             return
     yield _response(flow, call, response_payload(output), author="user")
+
+
+def _works_on(flow: Flow, call: Call, tool: TaskTool) -> tuple[Agent, str]:
+    """Who works on a task, and where: whom it was handed over to last, whatever invocation that was in (ACT-26, TRF-5).
+
+    Inside the invocation that handed it over the way leads through the task's own place, as everywhere.
+    """
+    inv, ctx = flow.inv, flow.ctx
+    own = f"{ctx.path}/{task_segment(tool.name, call.id, call.occurrence)}"
+    record, tree = ctx.view.scope_record(call.scope), inv.setup.tree
+    begun = inv.history().record(inv.invocation_id, own)
+    if record is None or tree is None or (begun is not None and begun.own):
+        return tool.agent, own
+    if record.invocation_id == inv.invocation_id and record.path.startswith(f"{ctx.path}/"):
+        path = record.path  # entered behind the hand-over already
+    else:
+        path = ctx.path + ctx.view.at(record).follow().path[len(call.path) :]
+    agent = tree.find(segment_name(path))
+    if agent is None or (agent is tool.agent and begun is None):
+        return tool.agent, own
+    return agent, path
 
 
 def _result(flow: Flow, call: Call) -> Any:
