@@ -65,7 +65,7 @@ class LlamaEngine:
         self._path = path
         self._options = options
         self._load = load
-        self._engine: Engine[dict[str, Any]] = Engine("hookwork-local")
+        self._engine: Engine[dict[str, Any]] = Engine("llama-engine")
         self._server: Any = None
 
     async def complete(self, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
