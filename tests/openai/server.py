@@ -168,7 +168,7 @@ async def _body(service: Service, reply: Sse) -> AsyncIterator[bytes]:
     service.most_open = max(service.most_open, service.open)
     try:
         if reply.pieces:
-            for piece in _pieces(b"".join(reply.frames()), reply.pieces):
+            for piece in pieces_of(b"".join(reply.frames()), reply.pieces):
                 yield piece
                 await asyncio.sleep(0)
         else:
@@ -188,7 +188,7 @@ async def _body(service: Service, reply: Sse) -> AsyncIterator[bytes]:
         service.ended += 1
 
 
-def _pieces(data: bytes, lengths: Sequence[int]) -> Iterator[bytes]:
+def pieces_of(data: bytes, lengths: Sequence[int]) -> Iterator[bytes]:
     at = 0
     for length in itertools.cycle(lengths):
         if at >= len(data):

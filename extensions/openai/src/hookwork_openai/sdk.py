@@ -23,18 +23,26 @@ from hookwork_openai.options import Options
 
 #: Seconds that the rest of a body may take after its last event. Read to its end, a connection can be used again.
 _PATIENCE = 0.1
+#: Stands where there is no key, since the SDK is not built without one; never sent.
+_NO_KEY = "none"
 #: What a call may authenticate with: the key of the model, never an administrator's that lies in the environment.
 _SECURITY = {"bearer_auth": True}
 
 
 class Client:
-    """A client of the SDK; ``owned``: its HTTP client is closed with it."""
+    """A client of the SDK.
 
-    __slots__ = ("owned", "sdk")
+    Attributes:
+        owned: its HTTP client is closed with it.
+        keyless: it has no key, so its requests carry no ``Authorization`` of its own.
+    """
 
-    def __init__(self, sdk: AsyncOpenAI, owned: bool) -> None:
+    __slots__ = ("keyless", "owned", "sdk")
+
+    def __init__(self, sdk: AsyncOpenAI, *, owned: bool, keyless: bool) -> None:
         self.sdk = sdk
         self.owned = owned
+        self.keyless = keyless
 
 
 async def _close(client: Client) -> None:
@@ -66,19 +74,16 @@ def make_client(call: Call, address: str) -> Client:
     """
     options = call.options
     key = options.key()
-    headers: dict[str, Any] = {"User-Agent": f"AsyncOpenAI/Python {SDK_VERSION} hookwork/{VERSION}"}
-    if key is None:
-        if call.official:
-            raise model_error(
-                call.provider,
-                call.model,
-                kind="auth",
-                detail="there is no API key; set OPENAI_API_KEY or the option api_key",
-            )
-        key = "none"  # compatible servers mostly want none; the SDK wants one to be built
-        headers["Authorization"] = Omit()
+    headers = {"User-Agent": f"AsyncOpenAI/Python {SDK_VERSION} hookwork/{VERSION}"}
+    if key is None and call.official and not (options.client_options or {}).get("api_key"):
+        raise model_error(
+            call.provider,
+            call.model,
+            kind="auth",
+            detail="there is no API key; set OPENAI_API_KEY or the option api_key",
+        )
     arguments: dict[str, Any] = {
-        "api_key": key,
+        "api_key": key if key is not None else _NO_KEY,
         "base_url": address,
         "organization": options.organization,
         "project": options.project,
@@ -88,9 +93,10 @@ def make_client(call: Call, address: str) -> Client:
         **(options.client_options or {}),
     }
     try:
-        return Client(AsyncOpenAI(**arguments), owned=arguments["http_client"] is None)
+        sdk = AsyncOpenAI(**arguments)
     except (OpenAIError, TypeError, ValueError) as error:
         raise call.refused("client_options", f"the SDK takes no such client options: {error}") from error
+    return Client(sdk, owned=arguments["http_client"] is None, keyless=key is None and arguments["api_key"] == _NO_KEY)
 
 
 class JsonStream(AsyncStream[object]):
@@ -109,7 +115,9 @@ class JsonStream(AsyncStream[object]):
 
 async def post(client: Client, path: str, body: Mapping[str, Any], transport: Transport) -> Any:
     """The JSON answer to one request. Raises the SDK's exceptions."""
-    return await client.sdk.post(path, cast_to=object, body=_whole(body, transport), options=_options(transport))
+    return await client.sdk.post(
+        path, cast_to=object, body=_whole(body, transport), options=_options(client, transport)
+    )
 
 
 async def open_stream(client: Client, path: str, body: Mapping[str, Any], transport: Transport) -> JsonStream:
@@ -118,7 +126,7 @@ async def open_stream(client: Client, path: str, body: Mapping[str, Any], transp
         path,
         cast_to=object,
         body={**_whole(body, transport), "stream": True},
-        options=_options(transport),
+        options=_options(client, transport),
         stream=True,
         stream_cls=JsonStream,
     )
@@ -128,10 +136,13 @@ def _whole(body: Mapping[str, Any], transport: Transport) -> dict[str, Any]:
     return {**body, **transport.extra_body}
 
 
-def _options(transport: Transport) -> Any:
+def _options(client: Client, transport: Transport) -> Any:
+    headers: dict[str, Any] = dict(transport.headers)
+    if client.keyless and not any(name.lower() == "authorization" for name in headers):
+        headers["Authorization"] = Omit()
     options: dict[str, Any] = {"security": _SECURITY}
-    if transport.headers:
-        options["headers"] = transport.headers
+    if headers:
+        options["headers"] = headers
     if transport.timeout is not None:
         options["timeout"] = transport.timeout
     return options

@@ -124,7 +124,7 @@ class _Message:
         raw = said.get("arguments")
         if not name:
             self._call.warn("nameless call", "a function call without a name is left out")
-        elif self._cut and (tool_call.get("open") or _is_torso(raw)):
+        elif self._cut and _is_torso(raw):
             self.cut_calls.append((name, call_id))
         else:
             args = read_arguments(self._call, raw, name=name, call_id=call_id)

@@ -8,6 +8,7 @@ from typing import Any
 from hookwork.platform import new_uuid
 from hookwork.records.metadata import ModelResponse
 from hookwork_modelkit.errors import model_error
+from hookwork_openai.arguments import BadArguments, parse_arguments
 from hookwork_openai.call import Call
 from hookwork_openai.chat.reply import text_of, thought_of, whole_response
 from hookwork_openai.errors import service_error
@@ -17,10 +18,11 @@ from hookwork_openai.fragments import call_fragment, text_fragment
 class _StreamedCall:
     """One tool call while it arrives."""
 
-    __slots__ = ("arguments", "id", "name", "pieces")
+    __slots__ = ("_shown_as", "arguments", "id", "name", "pieces")
 
     def __init__(self) -> None:
         self.id = ""
+        self._shown_as = ""
         self.name = ""
         self.pieces: list[str] = []
         #: arguments that came as an object, whole.
@@ -28,9 +30,32 @@ class _StreamedCall:
 
     @property
     def wire_id(self) -> str:
-        """Its id, a made one where the server gives none (models AGG-23)."""
-        self.id = self.id or f"adk-{new_uuid()}"
-        return self.id
+        """Its id, a made one where the server gives none in time; the one it was shown under stays (models AGG-23)."""
+        self._shown_as = self._shown_as or self.id or f"adk-{new_uuid()}"
+        return self._shown_as
+
+    @property
+    def raw_arguments(self) -> Any:
+        """What the server wrote: text, or an object."""
+        return self.arguments if self.arguments is not None else "".join(self.pieces)
+
+    def differs_from(self, call_id: str, name: str) -> bool:
+        """Whether a piece with this id and name, if it has any, is of another call."""
+        if call_id and self.id and call_id != self.id:
+            return True
+        begun = bool(self.pieces) or self.arguments is not None
+        return begun and bool(name and self.name and name != self.name)
+
+    def is_whole(self) -> bool:
+        """Whether its arguments are an object already."""
+        raw = self.raw_arguments
+        if not raw and not isinstance(raw, dict):
+            return False
+        try:
+            parse_arguments(raw)
+        except BadArguments:
+            return False
+        return True
 
 
 class ChatStream:
@@ -113,10 +138,7 @@ class ChatStream:
             "tool_calls": [
                 {
                     "id": known.wire_id,
-                    "function": {
-                        "name": known.name,
-                        "arguments": known.arguments if known.arguments is not None else "".join(known.pieces),
-                    },
+                    "function": {"name": known.name, "arguments": known.raw_arguments},
                 }
                 for known in self._calls
             ],
@@ -157,10 +179,10 @@ class ChatStream:
         function = piece.get("function")
         said: Mapping[str, Any] = function if isinstance(function, Mapping) else {}
         call_id, name = str(piece.get("id") or ""), str(said.get("name") or "")
-        known = self._find(piece.get("index"), call_id, name)
+        arguments = said.get("arguments")
+        known = self._find(piece.get("index"), call_id, name, arguments)
         known.id = known.id or call_id
         known.name = known.name or name
-        arguments = said.get("arguments")
         if isinstance(arguments, str):
             known.pieces.append(arguments)
         elif isinstance(arguments, Mapping):
@@ -169,24 +191,20 @@ class ChatStream:
             delta = arguments if isinstance(arguments, str) else ""
             yield call_fragment(known.wire_id, known.name, delta, version=version)
 
-    def _find(self, index: Any, call_id: str, name: str) -> _StreamedCall:
-        """The call a piece belongs to: by index; without one the last, unless a new id or a new name begins another."""
+    def _find(self, index: Any, call_id: str, name: str, arguments: Any) -> _StreamedCall:
+        """The call a piece belongs to: by index; without one the last, unless a new id or name begins another.
+
+        Servers that give several whole calls one index tell them apart by id or name. Others repeat both in each piece.
+        """
         if isinstance(index, int):
             known = self._by_index.get(index)
-            if known is None or self._begins_another(known, call_id, name):
+            if known is None or known.differs_from(call_id, name):
                 known = self._by_index[index] = self._new()
             return known
         last = self._calls[-1] if self._calls else None
-        if last is None or self._begins_another(last, call_id, name):
+        if last is None or last.differs_from(call_id, name) or (name and arguments and last.is_whole()):
             return self._new()
         return last
-
-    def _begins_another(self, known: _StreamedCall, call_id: str, name: str) -> bool:
-        """Servers that give several whole calls one index, or none, tell them apart by id (or name)."""
-        if call_id and known.id and call_id != known.id:
-            return True
-        begun = bool(known.pieces) or known.arguments is not None
-        return bool(name and known.name and begun and (name != known.name or not call_id))
 
     def _new(self) -> _StreamedCall:
         call = _StreamedCall()
