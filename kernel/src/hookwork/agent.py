@@ -279,6 +279,13 @@ class AgentTree:
         """The agent of that name."""
         return self._by_name.get(name)
 
+    def at(self, path: str) -> Agent | None:
+        """The innermost agent that a path names."""
+        for segment in reversed(path.split("/")):
+            if (agent := self._by_name.get(segment.partition("@")[0])) is not None:
+                return agent
+        return None
+
     def parent(self, agent: Agent) -> Agent | None:
         """The parent, None for the root and for strangers."""
         return self._parents.get(id(agent))

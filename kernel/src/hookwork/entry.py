@@ -84,7 +84,7 @@ def decide(
     answered: str | None = None
     if message is not None:
         if message.function_responses:
-            messages, answered = _judge(session, message)
+            messages, answered = _judge(session, tree, message)
         else:
             messages = [("", message)]
     chosen = answered
@@ -212,7 +212,7 @@ def _delegator(call: Call, tree: AgentTree) -> str:
     return names[-1]
 
 
-def _judge(session: Session, message: Content) -> tuple[list[tuple[str, Content]], str | None]:
+def _judge(session: Session, tree: AgentTree, message: Content) -> tuple[list[tuple[str, Content]], str | None]:
     """Split a message with answers into what is usable, by scope; raise when nothing is left (RES-7)."""
     index = session.history()
     groups: dict[str, list[Part]] = {}
@@ -231,7 +231,7 @@ def _judge(session: Session, message: Content) -> tuple[list[tuple[str, Content]
         elif not _usable(call):
             repeated.append(call.id)
         else:
-            _check_answer(call, response)
+            _check_answer(call, response, tree)
             invocations[call.invocation_id] = None
             groups.setdefault(call.isolation_scope, []).append(part)
     if len(invocations) > 1:
@@ -259,6 +259,8 @@ def _usable(call: Call) -> bool:
     return call.is_open or (call.kind == "tool" and call.long_running and call.answer is not None)
 
 
-def _check_answer(call: Call, response: FunctionResponse) -> None:
+def _check_answer(call: Call, response: FunctionResponse, tree: AgentTree) -> None:
     if call.kind == "confirmation":
         read_confirmation(response.response, call_id=call.id)
+    elif call.response_schema is not None and (agent := tree.at(call.path)) is not None:
+        agent.read_answer(call, response.response)  # raises for one that does not fit (workflow ANS-3)

@@ -124,12 +124,7 @@ class View:
     def agent(self) -> Agent | None:
         """The agent that the place belongs to: the innermost one of the tree that its path names."""
         tree = self._inv.setup.tree
-        if tree is None:
-            return None
-        for segment in reversed(self.path.split("/")):
-            if (agent := tree.find(segment.partition("@")[0])) is not None:
-                return agent
-        return None
+        return tree.at(self.path) if tree is not None else None
 
     def is_agent(self, name: str) -> bool:
         """Whether the tree has an agent of that name."""

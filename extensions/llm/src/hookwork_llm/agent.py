@@ -180,6 +180,10 @@ class LlmAgent(Agent):
     def delegate(self) -> bool:
         return self.mode == "task"
 
+    def as_node(self) -> LlmAgent:
+        """Without a mode: a copy that answers its input alone; this agent stays as it is (MODE-1)."""
+        return self if self.mode is not None else self.clone(mode="single_turn")
+
     def check_root(self) -> None:
         if not self.conversational:
             raise ConfigurationError(

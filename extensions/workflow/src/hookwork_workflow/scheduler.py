@@ -69,6 +69,8 @@ class Scheduler:
         above = getattr(ctx.activation, "state_check", None)
         self._state_check = workflow.state_check if workflow.state_check is not None else above
         self._fingerprint = graph.fingerprint
+        #: terminal nodes that gave an output in this run.
+        self._giving: set[str] = set()
 
     async def run(self, input: Any) -> AsyncGenerator[Event, None]:
         """The events of all nodes, each acknowledged before its node goes on (SCH-2)."""
@@ -123,10 +125,10 @@ class Scheduler:
 
     def _check_single_output(self, name: str) -> None:
         """Refuse the output of a second terminal node before it is emitted (RSL-1)."""
-        outputs = self.progress.outputs
-        outputs.setdefault(name, None)
-        if len(outputs) > 1:
-            raise MultipleTerminalOutputs(list(outputs))
+        self._giving.add(name)
+        given = self._giving | self.progress.outputs.keys()
+        if len(given) > 1:
+            raise MultipleTerminalOutputs(list(given))
 
     async def _put(self, activity: Activity, first: list[bool], event: Event) -> None:
         if not event.partial and event.node_info is not None:

@@ -249,8 +249,9 @@ def _takes_content(node: Any) -> bool:
 
 def _first_message(ctx: InvocationContext) -> Content | None:
     """What the user said at the start of the invocation; answers are no input (RPL-1)."""
-    if not ctx.resuming:
-        return ctx.user_content
+    message = ctx.user_content
+    if not ctx.resuming and message is not None and not message.function_responses:
+        return message
     session = ctx.session
     start = session.history().invocations.get(ctx.invocation_id, 0)
     for event in session.events[start:]:
