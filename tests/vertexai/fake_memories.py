@@ -94,7 +94,7 @@ class Memories:
     def delete(self, store: MemoryStore, id: str, *_: Any) -> dict[str, Any]:
         self._find(store, id)
         del store.memories[id]
-        return self.fake.operation(f"{store.engine.name}/operations", "DeleteMemory", response={}, kind=None)
+        return self.fake.operation(f"{store.engine.name}/operations", "Delete", response={}, kind=None)
 
     def list(self, store: MemoryStore, _: Any, query: dict[str, str], body: Any) -> dict[str, Any]:
         memories = list(store.memories.values())

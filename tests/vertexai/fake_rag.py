@@ -71,7 +71,7 @@ class Rag:
     def delete(self, corpus: str, id: str, *_: Any) -> dict[str, Any]:
         self._find(corpus, id)
         del self.corpora[corpus][id]
-        return self.fake.operation(f"{corpus}/operations", "DeleteRagFile", response={}, kind=None)
+        return self.fake.operation(f"{corpus}/operations", "Delete", response={}, kind=None)
 
     def retrieve(self, parent: str, _: Any, query: dict[str, str], body: Any) -> dict[str, Any]:
         asked = accepted(RETRIEVE_CONTEXTS, body)

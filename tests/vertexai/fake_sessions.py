@@ -127,7 +127,7 @@ class Sessions:
         self.find(engine, id)
         del engine.sessions[id]
         place = engine.name.rpartition("/reasoningEngines/")[0]
-        return self.fake.operation(f"{place}/operations", "DeleteSession", response={}, kind=None)
+        return self.fake.operation(f"{place}/operations", "Delete", response={}, kind=None)
 
     def list(self, engine: EngineStore, query: dict[str, str]) -> dict[str, Any]:
         sessions = list(engine.sessions.values())
