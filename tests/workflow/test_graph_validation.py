@@ -11,7 +11,19 @@ import pytest
 from hookwork import Event, Node, NodeConfig
 from hookwork.errors import ConfigurationError, GraphError
 from hookwork_llm import LlmAgent
-from hookwork_workflow import DEFAULT, START, Edge, FunctionNode, GraphNode, Join, Retry, compile_graph, node
+from hookwork_workflow import (
+    DEFAULT,
+    START,
+    Edge,
+    FunctionNode,
+    GraphNode,
+    Join,
+    Retry,
+    Workflow,
+    compile_graph,
+    node,
+    parallel,
+)
 
 
 def named(name: str, **settings: Any) -> FunctionNode[Any, Any, Any]:
@@ -74,27 +86,26 @@ def test_gv_3_an_edge_to_start() -> None:
 
 def test_gv_4_a_task_agent_is_no_graph_node() -> None:
     agent = LlmAgent(name="booker", model="offline", mode="task")
-    fault = only("task_node", START >> Holder("booker", agent=agent))
+    fault = only("task_node", START >> agent)
     assert "Agent \"booker\" has mode='task' and cannot be used as a workflow graph node" in str(fault)
 
 
 def test_gv_5_a_chat_agent_stands_right_behind_start() -> None:
-    agent = LlmAgent(name="talk", model="offline", mode="chat")
-    talk = Holder("talk", agent=agent)
-    assert list(compile_graph("wf", START >> talk >> a).nodes) == ["talk", "a"]
-    fault = only("chat_wiring", START >> a >> talk)
+    talk = LlmAgent(name="talk", model="offline", mode="chat")
+    assert list(compile_graph("wf", START >> talk >> (a,)).nodes) == ["talk", "a"]
+    fault = only("chat_wiring", START >> a >> (talk,))
     assert 'Agent "talk" has mode=\'chat\' and cannot follow node "a"' in str(fault)
-    assert only("chat_wiring", START >> (a, talk), a >> talk).edges == (("a", "talk"),)
+    assert only("chat_wiring", START >> (a, talk), a >> (talk,)).edges == (("a", "talk"),)
 
 
 def test_gv_5_an_agent_without_mode_may_stand_anywhere() -> None:
     """AN-1: it runs as single_turn here."""
-    free = Holder("free", agent=LlmAgent(name="free", model="offline"))
-    assert list(compile_graph("wf", START >> a >> free).nodes) == ["a", "free"]
+    free = LlmAgent(name="free", model="offline")
+    assert list(compile_graph("wf", START >> a >> (free,)).nodes) == ["a", "free"]
 
 
 def test_gv_6_a_sub_workflow_named_like_one_around_it() -> None:
-    inner = Holder("mid", graph=compile_graph("mid", START >> Holder("deep", graph=compile_graph("wf", START >> a))))
+    inner = Workflow("mid", START >> Workflow("deep", START >> Workflow("wf", START >> a)).as_agent())
     assert 'sub-workflow name collision: "wf"' in str(only("name_collision", START >> inner))
     assert list(compile_graph("other", START >> inner).nodes) == ["mid"]
     fault = only("name_collision", START >> inner, name="other", enclosing=("mid", "top"))
@@ -232,7 +243,7 @@ def test_gv_12_a_join_is_compared_with_each_predecessor() -> None:
 
 def test_gv_12_an_agent_without_schema_gives_anything() -> None:
     """WT-17."""
-    agent = Holder("free", agent=LlmAgent(name="free", model="offline"))
+    agent = LlmAgent(name="free", model="offline")
     assert compile_graph("wf", START >> agent >> takes(City)).terminal == {"taker"}
 
 
@@ -304,9 +315,9 @@ def test_gv_16_a_workflow_is_not_called_start() -> None:
 
 def test_gv_17_the_node_inside_a_parallel_node_has_no_retry() -> None:
     inner = named("inner", config=NodeConfig(retry=Retry()))
-    fault = only("retry_in_parallel", START >> Holder("many", wrapped=inner))
+    fault = only("retry_in_parallel", START >> parallel(inner, name="many"))
     assert 'parallel node "many": wrapped node "inner" cannot have a retry' in str(fault)
-    assert list(compile_graph("wf", START >> Holder("many", wrapped=a)).nodes) == ["many"]
+    assert list(compile_graph("wf", START >> parallel(a, name="many")).nodes) == ["many"]
 
 
 def test_gv_all_faults_are_told_at_once_first_rule_first() -> None:

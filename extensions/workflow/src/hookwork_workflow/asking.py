@@ -26,11 +26,9 @@ def answer_schema(schema: Any) -> tuple[dict[str, Any] | None, Callable[[Any], A
     if schema is None or isinstance(schema, Mapping):
         return (dict(schema) if schema is not None else None), lambda value: value
     checker = schema_of(schema)
-    if checker is None:
+    if checker is None or checker.raw is None:
         return None, lambda value: value
-    describe = getattr(schema, "model_json_schema", None)  # with the titles and descriptions that a form shows
-    json_schema = describe() if describe is not None else checker.json_schema
-    return json_schema, lambda value: checker.validate(thaw(value))
+    return checker.raw, lambda value: checker.validate(thaw(value))
 
 
 def checked_answer(call: Call, payload: Any) -> Any:

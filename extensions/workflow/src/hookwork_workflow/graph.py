@@ -14,6 +14,7 @@ from hookwork_workflow.edges import DEFAULT, START, Edge, flatten
 
 if TYPE_CHECKING:
     from hookwork.records.event import Event
+    from hookwork.records.session import Session
 
 logger = logging.getLogger("hookwork.workflow")
 
@@ -83,6 +84,12 @@ class Graph:
             )
         return tuple(chosen.values())
 
+    def to_mermaid(self, session: Session | None = None, **options: Any) -> str:
+        """A picture of the graph as Mermaid text; see `hookwork_workflow.picture.to_mermaid`."""
+        from hookwork_workflow.picture import to_mermaid
+
+        return to_mermaid(self, session, **options)
+
     def __repr__(self) -> str:
         return f"Graph({self.name!r}, {len(self.nodes)} nodes, {len(self.edges)} edges)"
 
@@ -122,6 +129,10 @@ class _Builder:
     def _build(self, value: Any) -> Node | None:
         try:
             node = build_node(value)
+            if node.config.parallel:
+                from hookwork_workflow.nodes.parallel import parallel
+
+                node = parallel(node)
         except GraphError as error:
             self.faults.append(GraphError(str(error), code=error.code or "not_a_node"))
             return None

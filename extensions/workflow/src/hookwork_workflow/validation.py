@@ -111,9 +111,10 @@ def _chat_wiring(plan: _Plan) -> Iterator[GraphError]:
 def inner_graph(node: Any) -> Any:
     """The graph inside a node that is a workflow, wraps one, or is an agent made of one; else None."""
     for holder in (node, _agent_of(node), getattr(node, "wrapped", None)):
-        graph = getattr(holder, "graph", None)
-        if graph is not None:
-            return graph
+        for inner in (holder, getattr(holder, "workflow", None)):
+            graph = getattr(inner, "graph", None)
+            if graph is not None:
+                return graph
     return None
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, Self, TypeVar, overload
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from hookwork.node import Node
 from hookwork_workflow.edges import Edges, Untyped, join, routes
+
+if TYPE_CHECKING:
+    from hookwork.records.session import Session
+    from hookwork_workflow.trial import Trial
 
 In_contra = TypeVar("In_contra", contravariant=True)
 Out_co = TypeVar("Out_co", covariant=True)
@@ -55,6 +59,25 @@ class GraphNode(Node, Generic[In_contra, Out_co]):
     def on(self, mapping: Mapping[Any, Any]) -> Edges[In_contra, Any]:
         """Routed edges: ``{route: target | (targets…)}``, with `DEFAULT` for what no route takes."""
         return routes(self, mapping)
+
+    async def test(
+        self,
+        input: Any = None,
+        *,
+        state: Mapping[str, Any] | None = None,
+        answers: Mapping[str, Any] | None = None,
+        plugins: Iterable[Any] = (),
+    ) -> Trial:
+        """Run one activation, in memory; see `hookwork_workflow.trial.try_node` (API-2)."""
+        from hookwork_workflow.trial import try_node
+
+        return await try_node(self, input, state=state, answers=answers, plugins=plugins)
+
+    def to_mermaid(self, session: Session | None = None, **options: Any) -> str:
+        """A picture of this node as Mermaid text; see `hookwork_workflow.picture.to_mermaid`."""
+        from hookwork_workflow.picture import to_mermaid
+
+        return to_mermaid(self, session, **options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

@@ -137,13 +137,6 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
         except SchemaFault as fault:
             raise OutputValidationError(self.name, str(fault)) from fault
 
-    def answer_schema(self, schema: Any) -> tuple[dict[str, Any] | None, Callable[[Any], Any]]:
-        """See `Node.answer_schema`; takes every type that an annotation may have."""
-        found = node_schema(schema, self.name, "the schema of an answer")
-        if found is None or found.raw is None:
-            return None, lambda value: value
-        return found.raw, found.validate
-
     # --- the body -----------------------------------------------------------------------------------------------------
 
     if TYPE_CHECKING:

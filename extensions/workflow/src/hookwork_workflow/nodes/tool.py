@@ -74,7 +74,7 @@ class ToolNode(GraphNode[Any, Any]):
         if plain is None:
             return {}
         if not isinstance(plain, Mapping):
-            kind = type(plain).__name__
+            kind = "a list" if isinstance(plain, list) else type(plain).__name__
             raise InputValidationError(self.name, f"expected the tool's arguments as an object, got {kind}")
         return plain
 
