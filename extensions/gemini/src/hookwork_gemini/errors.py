@@ -21,6 +21,11 @@ def translate(provider: str, model: str, error: Exception, *, started: bool) -> 
 
     if isinstance(error, APIError):
         return _answered(provider, model, error, started)
+    body = unread_message(error)
+    if body is not None:
+        fault = body.get("error")
+        name = fault.get("status") if isinstance(fault, Mapping) else None
+        return model_error(provider, model, code=name, started=started)
     if isinstance(error, UnknownApiResponseError):
         return model_error(provider, model, kind="invalid_response", retryable=False, started=started)
     if type(error) is ValueError and not started:
@@ -28,6 +33,21 @@ def translate(provider: str, model: str, error: Exception, *, started: bool) -> 
         detail = f"this backend does not take {found[1]!r}" if found else "the SDK refuses the request; see the cause"
         return refusal(provider, model, detail)
     return None
+
+
+def unread_message(error: Exception) -> Mapping[str, Any] | None:
+    """The message over which google-genai (3.6.1) stumbled while it took it for an error; None for other errors.
+
+    The SDK compares the message's ``code`` with numbers before it looks whether there is one, so a message of a kind
+    it does not know, and an error without a number, end in a TypeError that does not say what was received.
+    """
+    trace = error.__traceback__ if isinstance(error, TypeError) else None
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or trace.tb_frame.f_code.co_name not in ("raise_error", "raise_error_async"):
+        return None
+    received = trace.tb_frame.f_locals.get("response_json")
+    return received if isinstance(received, Mapping) else None
 
 
 def _answered(provider: str, model: str, error: Any, started: bool) -> ModelError:

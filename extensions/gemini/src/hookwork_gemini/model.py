@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from hookwork.errors import ConfigurationError, ModelError
@@ -15,6 +15,9 @@ from hookwork_gemini.capabilities import capabilities_of
 from hookwork_gemini.client import CLIENTS, ClientConfig, make_client, stream_of, uses_vertexai
 from hookwork_gemini.requests import Door, Prepared
 from hookwork_modelkit import ModelClients, RetryPolicy, StreamAggregator, convert_response, guarded, with_retries
+
+if TYPE_CHECKING:
+    from hookwork.live import LiveConnection, LiveRunConfig
 
 Responses = AsyncGenerator[ModelResponse, None]
 
@@ -128,6 +131,14 @@ class GeminiModel(Model):
         from hookwork_gemini.conversion import as_json
 
         return convert_response(as_json(answer))
+
+    @asynccontextmanager
+    async def connect(self, request: ModelRequest, config: LiveRunConfig) -> AsyncIterator[LiveConnection]:
+        """As `hookwork.model.Model.connect`."""
+        from hookwork_gemini.live.connection import opened
+
+        async with opened(await self.client(), self._door, request, config) as connection:
+            yield connection
 
     async def client(self) -> Any:
         """The SDK's client for the running loop, for what Hookwork does not do itself: files, caches, token counts.

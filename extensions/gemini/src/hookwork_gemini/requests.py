@@ -108,27 +108,30 @@ class Door:
             labels = None
         rest = config.replace(tools=(), system_instruction=None, response_schema=None, http_options=None, labels=labels)
         try:
-            result = parsed(types.GenerateContentConfig, dump_json(rest), refused=self._refusing(model, "config"))
-            result.http_options = self._http_options(types, model, config.http_options)
+            result = parsed(types.GenerateContentConfig, dump_json(rest), refused=self.refusing(model, "config"))
+            result.http_options = self.http_options(model, config.http_options)
             if instruction is not None:
                 result.system_instruction = self.content(instruction)
             if schema is not None:
-                result.response_schema = self._parsed(types.Schema, model, response_schema_json(schema))
+                result.response_schema = self.parsed(types.Schema, model, response_schema_json(schema))
             if tools:
-                result.tools = [self._parsed(types.Tool, model, tool) for tool in tools_json(tools)]
+                result.tools = [self.parsed(types.Tool, model, tool) for tool in tools_json(tools)]
         except InexpressibleSchema as error:
             raise refusal(self.provider, model, f"the response schema cannot be sent: {error}") from error
         except ValueError as error:
-            raise self._wrong(model, error) from error
+            raise self.wrong(model, error) from error
         result.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)  # MOD-10
         return result
 
-    def _parsed(self, kind: Any, model: str, data: Mapping[str, Any]) -> Any:
+    def parsed(self, kind: Any, model: str, data: Mapping[str, Any]) -> Any:
+        """An SDK object of settings in JSON form."""
         import msgspec
 
-        return parsed(kind, msgspec.json.encode(thaw(dict(data))), refused=self._refusing(model, kind.__name__))
+        return parsed(kind, msgspec.json.encode(thaw(dict(data))), refused=self.refusing(model, kind.__name__))
 
-    def _refusing(self, model: str, what: str) -> Any:
+    def refusing(self, model: str, what: str) -> Any:
+        """What to do with a key that the SDK does not know: refuse it by name."""
+
         def refuse(name: str) -> None:
             raise refusal(
                 self.provider,
@@ -138,14 +141,17 @@ class Door:
 
         return refuse
 
-    def _http_options(self, types: Any, model: str, given: Mapping[str, Any] | None) -> Any:
-        options = parsed(types.HttpOptions, _json(given or {}), refused=self._refusing(model, "http_options"))
+    def http_options(self, model: str, given: Mapping[str, Any] | None) -> Any:
+        """The SDK's options of one call: the caller's, our name in place of theirs, no retries."""
+        from google.genai import types
+
+        options = parsed(types.HttpOptions, _json(given or {}), refused=self.refusing(model, "http_options"))
         kept = {name: value for name, value in (options.headers or {}).items() if name.lower() not in _IDENTITY_HEADERS}
         options.headers = {**kept, **dict.fromkeys(_IDENTITY_HEADERS, IDENTITY)}
         options.retry_options = types.HttpRetryOptions(attempts=1)  # one policy, ours (ERR-2)
         return options
 
-    def _wrong(self, model: str, error: ValueError) -> ModelError:
+    def wrong(self, model: str, error: ValueError) -> ModelError:
         """A value of a wrong form: the place is told, the value never."""
         places = getattr(error, "errors", None)
         if isinstance(error, ModelError) or places is None:

@@ -1,0 +1,1 @@
+"""Live connections to Gemini models (models §7)."""
