@@ -79,6 +79,27 @@ class Hookwork(Adapter):
 
         return self._composed(ParallelAgent(name="root", sub_agents=_agents(n)))
 
+    async def build_graph(self, n: int) -> Any:
+        from hookwork import Runner
+        from hookwork_workflow import START, Workflow, chain, node
+
+        async def first(text: str) -> int:
+            return 1
+
+        async def step(x: int) -> int:
+            return x + 1
+
+        steps = [node(first, name="n0"), *(node(step, name=f"n{i}") for i in range(1, n))]
+        self.runner = Runner(Workflow("flow", chain(START, *steps)).as_agent(), sessions="memory:")
+
+        async def run() -> int:
+            last = 0
+            async for event in self.runner.run(user_id="u", message=USER_TEXT):
+                last = event.output
+            return last
+
+        return run
+
     def _composed(self, root: Any) -> Any:
         from hookwork import Runner
 

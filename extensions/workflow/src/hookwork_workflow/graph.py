@@ -31,7 +31,17 @@ class Graph:
         fingerprint: a short text that changes when names, kinds, edges or routes do (RPL-8).
     """
 
-    __slots__ = ("_incoming", "_outgoing", "edges", "fingerprint", "name", "nodes", "start", "terminal")
+    __slots__ = (
+        "_incoming",
+        "_outgoing",
+        "_predecessors",
+        "edges",
+        "fingerprint",
+        "name",
+        "nodes",
+        "start",
+        "terminal",
+    )
 
     def __init__(self, name: str, nodes: Iterable[Node], edges: Sequence[Edge]) -> None:
         self.name = name
@@ -44,6 +54,9 @@ class Graph:
             incoming.setdefault(edge.target.name, []).append(edge)
         self._outgoing = {source: tuple(found) for source, found in outgoing.items()}
         self._incoming = {target: tuple(found) for target, found in incoming.items()}
+        self._predecessors = {
+            target: tuple(dict.fromkeys(edge.source.name for edge in found)) for target, found in incoming.items()
+        }
         self.start = tuple(edge.target.name for edge in self._outgoing.get(START.name, ()))
         self.terminal = frozenset(name for name in self.nodes if name not in outgoing)
         self.fingerprint = _fingerprint(self)
@@ -54,7 +67,7 @@ class Graph:
 
     def predecessors(self, name: str) -> tuple[str, ...]:
         """The names of the nodes with an edge to this one, in order; `START` is ``"START"``."""
-        return tuple(dict.fromkeys(edge.source.name for edge in self._incoming.get(name, ())))
+        return self._predecessors.get(name, ())
 
     def optional(self, name: str) -> frozenset[str]:
         """Predecessors that a join does not insist on (JOIN-4)."""

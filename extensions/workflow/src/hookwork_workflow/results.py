@@ -6,11 +6,15 @@ from typing import Any, Generic, TypeVar
 
 from hookwork.records.content import Content, text_content
 from hookwork.records.event import Event, NodeInfo
+from hookwork.records.frozen import FrozenDict, FrozenList
 from hookwork_workflow.edges import route_text
 from hookwork_workflow.json_form import to_json
 
 T_co = TypeVar("T_co", covariant=True)
 R_co = TypeVar("R_co", covariant=True)
+
+#: Types whose values are outputs as they are.
+_PLAIN = frozenset({str, int, bool, FrozenDict, FrozenList})
 
 #: ``message_as_output``: the text is the output, so it is stored once (AN-4, NODE-8).
 _TEXT_IS_OUTPUT = NodeInfo(message_as_output=True)
@@ -60,6 +64,8 @@ def output_event(value: Any, *, text_as_content: bool = False) -> Event | None:
     """
     if value is None:
         return None
+    if type(value) in _PLAIN and not text_as_content:
+        return Event(output=value)
     if isinstance(value, Event):
         return value
     if isinstance(value, Content):

@@ -31,11 +31,13 @@ class Schema:
         raw: the JSON schema as the library gives it, None when there is none.
         json_schema: its canonical form, to compare.
         takes_text: text is a value of it as it stands (a string at the root).
+        exact: a plain type whose every value fits as it is; None for all others.
     """
 
     raw: dict[str, Any] | None = None
     json_schema: dict[str, Any] | None = None
     takes_text: bool = False
+    exact: type | None = None
     text: str = ""
 
     def validate(self, value: Any) -> Any:
@@ -46,6 +48,7 @@ class Schema:
 class _MsgspecSchema(Schema):
     def __init__(self, annotation: Any, raw: dict[str, Any]) -> None:
         self._type = annotation
+        self.exact = annotation if annotation in (str, int, bool) else None
         self.text = type_text(annotation)
         self.raw = raw
         self.json_schema = canonical(raw)

@@ -121,7 +121,7 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
 
     def validate_input(self, value: Any) -> Any:
         schema = (self._shape or self._known()).input
-        if schema is None or value is None:
+        if schema is None or value is None or type(value) is schema.exact:
             return value
         try:
             return check_input(schema, value)
@@ -130,7 +130,7 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
 
     def validate_output(self, value: Any) -> Any:
         schema = (self._shape or self._known()).output
-        if schema is None or value is None or isinstance(value, Event | RequestInput):
+        if schema is None or value is None or type(value) is schema.exact or isinstance(value, Event | RequestInput):
             return value
         try:
             return check_output(schema, value)
