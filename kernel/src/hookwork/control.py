@@ -24,6 +24,7 @@ class RunControl:
         "__weakref__",
         "_outer",
         "_within",
+        "abandoned",
         "cancels",
         "driver",
         "ending",
@@ -50,6 +51,8 @@ class RunControl:
         self.driver: asyncio.Task[Any] | None = None
         #: cancellations of the driver from before it asked for the newest event.
         self.cancels = 0
+        #: it is closed because its consumer's task was cancelled at an event: no way to end it by choice (HND-5).
+        self.abandoned = False
         self.started = False
         #: the teardown has begun: it is waited for, never interrupted.
         self.ending = False
@@ -129,7 +132,15 @@ class RunControl:
         self._refuse_inside("run.aclose()")
         if not self.started or self.is_running():
             self.stop_reason = self.stop_reason or "left"
+        else:
+            self.note_how_left()
         await self._end_now()
+
+    def note_how_left(self) -> None:
+        """Before a run that is suspended at an event is closed: whether that is its consumer's cancellation."""
+        driver = self.driver
+        if driver is not None and not self.stop_reason and not self.ending:
+            self.abandoned = driver.cancelled() or driver.cancelling() > self.cancels
 
     async def _end_now(self) -> None:
         generator = self._generator()

@@ -25,7 +25,7 @@ async def end_run(core: RunCore, inv: Invocation, ctx: InvocationContext, error:
     if core.outcome is None or (error is not None and core.outcome.kind in (COMPLETED, "paused", "ended")):
         core.conclude_error(inv, error or RuntimeError("the run ended without an outcome"))
     closed = core.outcome is not None and core.outcome.kind == "closed"
-    cancelled_from_outside = isinstance(error, asyncio.CancelledError) and not core.stop_sent
+    cancelled_from_outside = core.abandoned or (isinstance(error, asyncio.CancelledError) and not core.stop_sent)
     try:
         if inv.in_flight and closed and not cancelled_from_outside:
             await _seal(core, inv)

@@ -129,6 +129,7 @@ class RunCore(RunControl):
                         yield event
                         outer = self.enter()
                 except GeneratorExit:
+                    self.note_how_left()
                     outer = self.enter()
                     raise
                 finally:
@@ -478,7 +479,8 @@ class RunCore(RunControl):
 
     def conclude_error(self, inv: Invocation, error: BaseException) -> None:
         if self.stop_reason or isinstance(error, GeneratorExit | asyncio.CancelledError):
-            reason = self.stop_reason or ("left" if isinstance(error, GeneratorExit) else "cancelled")
+            left = isinstance(error, GeneratorExit) and not self.abandoned
+            reason = self.stop_reason or ("left" if left else "cancelled")
             self.outcome = self._outcome("closed", reason=reason)
         elif isinstance(error, LimitExceeded):
             self.outcome = self._outcome("limit", error=error, reason=str(error))
