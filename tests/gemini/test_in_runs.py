@@ -1,0 +1,271 @@
+"""Gemini models under an agent and a Runner, over the wire: the reported cases of cases.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.gemini.live_service import Line, live_server
+from tests.gemini.making import api_model, vertex_model
+from tests.gemini.service import Failure, Reply, Service, chunk, error_body
+
+from hookwork import Event, FunctionDeclaration, LiveRunConfig, RunConfig, Runner, Settings, Tool
+from hookwork.errors import ModelError
+from hookwork.live import SessionResumption
+from hookwork.platform import use_sleep
+from hookwork_llm import LlmAgent, tool
+
+BACKENDS = pytest.mark.parametrize("make", [api_model, vertex_model])
+STREAMS = pytest.mark.parametrize("stream", [False, True])
+
+
+async def turn(runner: Runner, message: str, *, stream: bool) -> list[Event]:
+    """The events of one turn."""
+    config = RunConfig(streaming_mode="sse" if stream else "none")
+    async with runner.run(user_id="u", session_id="s", message=message, config=config) as run:
+        return [event async for event in run]
+
+
+def runner_of(model: Any, **agent: Any) -> Runner:
+    return Runner.in_memory(LlmAgent(name="helper", model=model, **agent), settings=Settings())
+
+
+@tool
+def weather(city: str) -> dict[str, Any]:
+    """The weather of a city."""
+    return {"city": city, "sky": "clear"}
+
+
+@BACKENDS
+@STREAMS
+async def test_case_stream_1_a_signature_stays_on_the_first_of_three_calls(
+    service: Service, make: Any, stream: bool
+) -> None:
+    calls = [{"functionCall": {"name": "weather", "args": {"city": city}}} for city in ("A", "B", "C")]
+    service.scripts = [
+        Reply(
+            chunk({"text": "three ", "thought": True}),
+            chunk({"text": "cities", "thought": True}),
+            chunk({**calls[0], "thoughtSignature": "Af8="}, *calls[1:], finish="STOP"),
+        ),
+        Reply(chunk({"text": "All clear."}, finish="STOP")),
+        Reply(chunk({"text": "Bye."}, finish="STOP")),
+    ]
+    model = make(service)
+    async with runner_of(model, tools=[weather]) as runner:
+        await turn(runner, "weather?", stream=stream)
+        await turn(runner, "bye", stream=stream)
+    await model.close()
+    contents = service.received[-1].body["contents"]
+    assert [content["role"] for content in contents] == ["user", "model", "user", "model", "user"]
+    thought, *called = contents[1]["parts"]
+    assert thought == {"text": "three cities", "thought": True}
+    assert [part["functionCall"]["args"]["city"] for part in called] == ["A", "B", "C"]
+    assert [part.get("thoughtSignature") for part in called] == ["Af8=", None, None]
+    assert all("id" not in part["functionCall"] for part in called), "ids that we made up stay at home (CON-8)"
+    answers = [part["functionResponse"]["response"]["city"] for part in contents[2]["parts"]]
+    assert answers == ["A", "B", "C"]
+
+
+async def test_case_model_2_a_call_that_was_cut_off_is_not_run(service: Service) -> None:
+    ran: list[str] = []
+
+    @tool
+    def write(path: str, text: str) -> str:
+        """Write a file."""
+        ran.append(path)
+        return "done"
+
+    cut = {"functionCall": {"name": "write", "willContinue": True,
+                            "partialArgs": [{"jsonPath": "$.path", "stringValue": "/a"}]}}  # fmt: skip
+    service.scripts = [
+        Reply(chunk({"text": "I write."}), chunk(cut), chunk({}, finish="MAX_TOKENS")),
+        Reply(chunk({"text": "Still here."}, finish="STOP")),
+    ]
+    model = vertex_model(service)
+    async with runner_of(model, tools=[write]) as runner:
+        events = await turn(runner, "write it", stream=True)
+        assert (events[-1].error_code, events[-1].finish_reason) == ("MAX_TOKENS", "MAX_TOKENS")
+        assert "'write'" in (events[-1].error_message or "")
+        assert ran == []
+        assert (await turn(runner, "go on", stream=True))[-1].text == "Still here."
+    await model.close()
+
+
+async def test_case_model_3_a_busy_provider(service: Service) -> None:
+    async def sleep(seconds: float) -> None:
+        pass
+
+    service.scripts = [
+        Failure(429, error_body(429, "RESOURCE_EXHAUSTED"), (("Retry-After", "0"),)),
+        Failure(503, error_body(503, "UNAVAILABLE")),
+        Reply(chunk({"text": "good "}), chunk({"text": "answer"}, finish="STOP")),
+        Reply(chunk({"text": "half"}), breaks=True),
+    ]
+    model = api_model(service, retry=True)
+    with use_sleep(sleep):
+        async with runner_of(model) as runner:
+            events = await turn(runner, "hello", stream=True)
+            assert [(event.text, bool(event.partial)) for event in events if event.author == "helper"] == [
+                ("good ", True),
+                ("answer", True),
+                ("good answer", False),
+            ]
+            assert len(service.received) == 3
+            with pytest.raises(ModelError) as caught:
+                await turn(runner, "again", stream=True)
+            session = await runner.sessions.get_session(app_name=runner.app_name, user_id="u", session_id="s")
+            assert [event.text for event in session.events] == ["hello", "good answer", "again"]
+    assert (caught.value.retryable, caught.value.kind, caught.value.provider) == (True, "stream", "gcp.gemini")
+    await model.close()
+
+
+@STREAMS
+async def test_case_usage_1_one_sum_whatever_the_route(service: Service, stream: bool) -> None:
+    usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
+    service.always = Reply(
+        chunk({"text": "a"}, usageMetadata={"promptTokenCount": 10}),
+        chunk({"text": "b"}, finish="STOP", usageMetadata=usage),
+    )
+    model = api_model(service)
+    config = RunConfig(streaming_mode="sse" if stream else "none")
+    async with runner_of(model) as runner, runner.run(user_id="u", session_id="s", message="x", config=config) as run:
+        async for _ in run:
+            pass
+        total = run.usage.total
+        assert (total.prompt_token_count, total.candidates_token_count, total.thoughts_token_count) == (10, 5, None)
+        assert run.usage.total.calls == 1
+    await model.close()
+
+
+class Odd(Tool):
+    """A tool with a schema as an MCP server writes it."""
+
+    name = "odd"
+    description = "Odd."
+
+    def __init__(self, schema: Any) -> None:
+        self.schema = schema
+        self.got: list[Any] = []
+
+    def declaration(self) -> FunctionDeclaration:
+        return FunctionDeclaration(name=self.name, description="Odd.", parameters_json_schema=self.schema)
+
+    async def run(self, ctx: Any, args: dict[str, Any]) -> Any:
+        self.got.append(dict(args))
+        return {"ok": True}
+
+
+async def test_case_mcp_4_a_rewritten_tool_is_called(service: Service) -> None:
+    schema = {
+        "type": "object",
+        "$defs": {"K": {"const": "k"}},
+        "properties": {"kind": {"$ref": "#/$defs/K"}, "n": {"type": ["integer", "null"]}},
+        "required": ["kind"],
+    }
+    odd = Odd(schema)
+    service.scripts = [
+        Reply(chunk({"functionCall": {"name": "odd", "args": {"kind": "k", "n": None}}}, finish="STOP")),
+        Reply(chunk({"text": "done"}, finish="STOP")),
+    ]
+    model = api_model(service)
+    async with runner_of(model, tools=[odd]) as runner:
+        events = await turn(runner, "x", stream=False)
+    await model.close()
+    assert odd.got == [{"kind": "k", "n": None}]
+    assert events[-1].text == "done"
+    sent = service.received[0].body["tools"][0]["functionDeclarations"][0]["parameters"]
+    assert sent["properties"]["n"] == {"type": "INTEGER", "nullable": True}
+
+
+async def test_mod_1_a_model_of_a_name_is_closed_with_the_runner(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """REG-1, MOD-1: the runner makes the model of a name and closes it; its client goes with it."""
+    from hookwork_gemini.client import CLIENTS
+
+    monkeypatch.setenv("GEMINI_API_KEY", "k")
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", service.url)
+    before = CLIENTS.count()
+    async with runner_of("gemini-2.5-flash") as runner:
+        assert await runner.ask(user_id="u", session_id="s", message="hi") == "Hello."
+        assert CLIENTS.count() == before + 1
+    assert CLIENTS.count() == before
+
+
+# --- live -------------------------------------------------------------------------------------------------------------
+
+
+@BACKENDS
+async def test_case_live_1_the_ten_minute_line_cut(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async with live_server(monkeypatch) as server:
+        frames: list[dict[str, Any]] = []
+
+        async def first(line: Line) -> None:
+            frames.append(await line.get())
+            await line.send(sessionResumptionUpdate={"newHandle": "h1", "resumable": True})
+            await line.say("It is five.")
+            await line.send(goAway={"timeLeft": "1s"})
+            await line.close(1011)
+
+        async def second(line: Line) -> None:
+            await line.send(sessionResumptionUpdate={"newHandle": "h2", "resumable": True})
+            await line.cut()
+
+        server.talks = [first, second, *[Line.cut] * 5]
+        model = make(server, "gemini-2.0-flash-live-001")
+        events: list[Event] = []
+        async with runner_of(model) as runner:
+            config = LiveRunConfig(session_resumption=SessionResumption())
+            run = runner.run_live(user_id="u", session_id="s", config=config)
+            await run.send("what time is it?")
+
+            async def read() -> None:
+                async for event in run:
+                    events.append(event)
+
+            with use_sleep(sleep), pytest.raises(ModelError) as caught:
+                await read()
+        await model.close()
+        resumed = [setup["sessionResumption"] for setup in server.setups]
+        vertex = make is vertex_model
+        marked = {"transparent": True} if vertex else {}
+        assert resumed[:3] == [{}, {"handle": "h1", **marked}, {"handle": "h2", **marked}]
+        assert len(frames) == 1, "no history is sent to a session that resumes"
+        assert (caught.value.kind, caught.value.code) == ("live", "1006")
+        assert waits == sorted(waits)
+        assert waits[-1] > waits[0]
+        handles = [event.session_resumption_handle for event in events if event.session_resumption_handle]
+        assert handles == ["h1", "h2"]
+        assert any(event.text == "It is five." and not event.partial for event in events)
+
+
+async def test_live_14_tools_run_beside_the_talk(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with live_server(monkeypatch) as server:
+        answers: list[dict[str, Any]] = []
+
+        async def talk(line: Line) -> None:
+            await line.get()
+            await line.send(toolCall={"functionCalls": [{"id": "c1", "name": "weather", "args": {"city": "Rome"}}]})
+            answers.append(await line.get())
+            await line.say("Clear.")
+            await line.hang_up()
+
+        server.talks = [talk]
+        model = api_model(server, "gemini-2.0-flash-live-001")  # type: ignore[arg-type]
+        async with (
+            runner_of(model, tools=[weather]) as runner,
+            runner.run_live(user_id="u", session_id="s", config=LiveRunConfig()) as run,
+        ):
+            await run.send("weather in Rome?")
+            async for event in run:
+                if event.turn_complete:
+                    await run.close()
+        await model.close()
+        (response,) = answers[0]["toolResponse"]["functionResponses"]
+        assert (response["id"], response["name"], response["response"]["sky"]) == ("c1", "weather", "clear")
