@@ -24,7 +24,7 @@ def commands() -> list[tuple[str, str]]:
 
 
 def test_the_readme_shows_commands() -> None:
-    assert len(commands()) == 7
+    assert len(commands()) == 8
 
 
 @pytest.mark.skipif(shutil.which("sh") is None, reason="the README's commands are written for a POSIX shell")

@@ -53,9 +53,14 @@ def packing_list(ctx: ToolContext, city: str | None = None) -> dict[str, Any]:
         city: the city's name; without it, the city talked about last
     """
     found = _remembered(ctx, city)
-    clothes = "a warm coat" if found.celsius < 10 else "a light jacket" if found.celsius < 24 else "light clothes"
-    extra = {"rainy": "an umbrella", "stormy": "an umbrella", "snowy": "boots", "sunny": "sunglasses"}.get(found.sky)
-    return {"city": found.name, "pack": [clothes, extra] if extra else [clothes]}
+    return {"city": found.name, "pack": clothes_for(found)}
+
+
+def clothes_for(city: City) -> list[str]:
+    """What to wear in a city's weather."""
+    clothes = "a warm coat" if city.celsius < 10 else "a light jacket" if city.celsius < 24 else "light clothes"
+    extra = {"rainy": "an umbrella", "stormy": "an umbrella", "snowy": "boots", "sunny": "sunglasses"}.get(city.sky)
+    return [clothes, extra] if extra else [clothes]
 
 
 def _remembered(ctx: ToolContext, name: str | None) -> City:

@@ -93,10 +93,10 @@ _HOMES = {
         "compile_graph",
     ),
     "hookwork_workflow.loop": ("LoopAgent",),
+    "hookwork_workflow.nodes.agent": ("AgentNode",),
     "hookwork_workflow.nodes.base": ("GraphNode",),
     "hookwork_workflow.nodes.function": ("FunctionNode",),
     "hookwork_workflow.nodes.join": ("Join",),
-    "hookwork_workflow.nodes.agent": ("AgentNode",),
     "hookwork_workflow.nodes.parallel": (
         "ParallelNode",
         "parallel",

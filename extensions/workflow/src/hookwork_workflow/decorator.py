@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, overload
 
 import msgspec
 
@@ -13,11 +13,16 @@ from hookwork_workflow.nodes.base import GraphNode
 from hookwork_workflow.nodes.function import FunctionNode, StateKeys
 
 if TYPE_CHECKING:
+    from hookwork.records.content import Content
+    from hookwork.records.event import Event, RequestInput
     from hookwork_workflow.results import Routed
 
 In = TypeVar("In")
 Out = TypeVar("Out")
 P = ParamSpec("P")
+
+#: What a function may return that is not the value its successor gets.
+NoValue: TypeAlias = "Event | RequestInput"
 
 _SAME: Any = object()
 
@@ -32,6 +37,10 @@ class _Decorator:
     def __call__(
         self, value: Callable[Concatenate[In, P], Awaitable[Routed[Out, Any]]]
     ) -> FunctionNode[In, P, Out]: ...
+    @overload
+    def __call__(self, value: Callable[Concatenate[In, P], Awaitable[Content]]) -> FunctionNode[In, P, str]: ...
+    @overload
+    def __call__(self, value: Callable[Concatenate[In, P], Awaitable[NoValue]]) -> FunctionNode[In, P, Any]: ...
     @overload
     def __call__(self, value: Callable[Concatenate[In, P], AsyncIterator[Any]]) -> FunctionNode[In, P, Any]: ...
     @overload
@@ -50,6 +59,10 @@ class _Decorator:
 
 @overload
 def node(value: Callable[Concatenate[In, P], Awaitable[Routed[Out, Any]]], /) -> FunctionNode[In, P, Out]: ...
+@overload
+def node(value: Callable[Concatenate[In, P], Awaitable[Content]], /) -> FunctionNode[In, P, str]: ...
+@overload
+def node(value: Callable[Concatenate[In, P], Awaitable[NoValue]], /) -> FunctionNode[In, P, Any]: ...
 @overload
 def node(value: Callable[Concatenate[In, P], AsyncIterator[Any]], /) -> FunctionNode[In, P, Any]: ...
 @overload
