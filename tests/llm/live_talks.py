@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hookwork import Event, LiveRun, LiveRunConfig, Plugin, Runner, Settings
@@ -25,7 +25,7 @@ class Talk:
         responses: Any = (),
         capabilities: Any = None,
         root: Any = None,
-        runner: Runner | None = None,
+        options: Mapping[str, Any] | None = None,
         **agent: Any,
     ) -> None:
         played: list[Any] = [script if isinstance(script, Exception) else list(script) for script in scripts]
@@ -33,11 +33,9 @@ class Talk:
             played[-1].append(self._close)
         more = {"capabilities": capabilities} if capabilities is not None else {}
         self.model = ScriptedLiveModel(*played, responses=responses, **more)
-        if runner is None:
-            root = root(self.model) if root is not None else LlmAgent(name="voice", model=self.model, **agent)
-            runner = Runner.in_memory(root, plugins=list(plugins), settings=Settings())
-        self.runner = runner
-        self.run: LiveRun = runner.run_live(user_id="u", session_id="s", config=config or LiveRunConfig())
+        root = root(self.model) if root is not None else LlmAgent(name="voice", model=self.model, **agent)
+        self.runner = Runner.in_memory(root, plugins=list(plugins), settings=Settings(), **(options or {}))
+        self.run: LiveRun = self.runner.run_live(user_id="u", session_id="s", config=config or LiveRunConfig())
         self.events: list[Event] = []
 
     async def _close(self, _: ScriptedConnection) -> None:

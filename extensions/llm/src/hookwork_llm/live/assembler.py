@@ -75,6 +75,9 @@ class Assembler:
         if message.turn_complete or message.interrupted:
             pieces += self.finish(interrupted=bool(message.interrupted))
         rest = {name: value for name in _REST if (value := getattr(message, name)) is not None}
+        if rest.get("error_code") and message.content is not None and message.content.function_calls:
+            del rest["error_code"]  # it stands with the calls, which are then not carried out (core FLOW-14)
+            rest.pop("error_message", None)
         if rest:
             whole = message.turn_complete or message.interrupted or not message.partial
             response = ModelResponse(**rest, partial=None if whole else True, model_version=message.model_version)
@@ -140,7 +143,12 @@ class Assembler:
             pieces.append(Piece(whole, new_uuid()))
         if others:
             pieces += self._finish_text(interrupted=False)
-            whole = ModelResponse(content=Content(role="model", parts=others), model_version=version)
+            whole = ModelResponse(
+                content=Content(role="model", parts=others),
+                model_version=version,
+                error_code=message.error_code if content.function_calls else None,
+                error_message=message.error_message if content.function_calls else None,
+            )
             pieces.append(Piece(whole, new_uuid()))
         return pieces
 

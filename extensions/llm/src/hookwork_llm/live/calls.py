@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +75,8 @@ class LiveTools:
         self._session = session
         self._limit = asyncio.Semaphore(max_parallel) if max_parallel else None
         self._calls: dict[str, LiveToolCall] = {}
+        #: approved calls whose response is not stored yet, by place in the log: they are carried out once.
+        self._approved: set[tuple[int, int]] = set()
         #: batches that run; `changes` tells when one is over.
         self.batches = 0
         self.changes = Changes()
@@ -89,8 +91,9 @@ class LiveTools:
         flow = self._flow()
         pending = sort_calls(flow.ctx.view, flow.agent, flow.ctx)
         ready: list[LiveToolCall] = []
+        places: set[tuple[int, int]] = set()
         for request, call, decision in pending.answered:
-            if call.id in self._calls:
+            if (call.position, call.number) in self._approved:
                 continue
             made_by = flow.inv.session.events[call.position]
             shown = FunctionCall(id=call.id, name=call.name, args=call.args)
@@ -100,8 +103,10 @@ class LiveTools:
                 logger.warning("an approval was refused: %s (call %s)", fault, call.id)
                 approved.answer({"error": f"refused: {fault}"})
             ready.append(approved)
+            places.add((call.position, call.number))
         if ready:
-            self._start(flow, ready)
+            self._approved |= places
+            self._start(flow, ready, then=lambda: self._approved.difference_update(places))
 
     def withdraw(self, call_ids: Iterable[str]) -> None:
         """The model withdrew calls (models LIVE-7): their bodies are cancelled."""
@@ -133,14 +138,17 @@ class LiveTools:
         self._calls[call.id or ""] = made
         return made
 
-    def _start(self, flow: LiveFlow, calls: Sequence[LiveToolCall]) -> None:
+    def _start(self, flow: LiveFlow, calls: Sequence[LiveToolCall], then: Callable[[], None] | None = None) -> None:
         self.batches += 1
-        self._session.crew.start(self._carry_out(flow, calls), then=lambda: self._over(calls))
+        self._session.crew.start(self._carry_out(flow, calls), then=lambda: self._over(calls, then))
 
-    def _over(self, calls: Sequence[LiveToolCall]) -> None:
+    def _over(self, calls: Sequence[LiveToolCall], then: Callable[[], None] | None) -> None:
         self.batches -= 1
+        if then is not None:
+            then()
         for call in calls:
-            self._calls.pop(call.call.id or "", None)
+            if self._calls.get(call.call.id or "") is call:
+                del self._calls[call.call.id or ""]
         self.changes.fire()
         self._session.inbox.post(ToolsDone())
 
@@ -152,6 +160,8 @@ class LiveTools:
             async for event in events:
                 await self._session.made(event)
                 self._respond(event, calls)
+        for call in calls:
+            self._session.streams.call_answered(call.call.id or "")
 
     def _respond(self, event: Event, calls: Sequence[LiveToolCall]) -> None:
         """Send the responses of an event to the model, as they were stored, but for calls that it withdrew."""

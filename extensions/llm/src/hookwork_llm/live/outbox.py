@@ -96,7 +96,7 @@ class Outbox:
     def note(self, message: ModelResponse) -> None:
         """A server message: does it answer something?"""
         content = message.content
-        if content is not None and content.function_calls:
+        if content is not None and content.function_calls and not message.error_code:
             self._sent.clear()  # what led to the call was acted upon; the call's response is what is to be answered now
             return
         if content is not None or message.output_transcription is not None:

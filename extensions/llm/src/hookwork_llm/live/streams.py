@@ -44,13 +44,21 @@ class Streams:
         #: stores an event and sends its content to the model.
         self._say = say
         self._running: dict[str, set[asyncio.Task[None]]] = {}
+        #: call id → set once the call's own answer was sent: the pieces come after it.
+        self._answered: dict[str, asyncio.Event] = {}
 
     def start(self, tool: Tool, call: ToolContext, args: dict[str, Any]) -> None:
         """Run a tool's stream beside the session, until it is exhausted, stopped, or the session closes."""
-        name = tool.name
-        running = self._running.setdefault(name, set())
-        task = self._crew.start(self._stream(tool, call, args), then=lambda: running.discard(task))
+        running = self._running.setdefault(tool.name, set())
+        answered = self._answered[call.function_call_id] = asyncio.Event()
+        task = self._crew.start(self._stream(tool, call, args, answered), then=lambda: running.discard(task))
         running.add(task)
+
+    def call_answered(self, call_id: str) -> None:
+        """A call's own answer is on its way to the model."""
+        answered = self._answered.pop(call_id, None)
+        if answered is not None:
+            answered.set()
 
     async def stop(self, name: str) -> dict[str, Any]:
         """Cancel all running calls of a function; what the model is told."""
@@ -60,12 +68,13 @@ class Streams:
         await self._crew.cancel(tasks)
         return {"status": f"stopped {name!r}"}
 
-    async def _stream(self, tool: Tool, call: ToolContext, args: dict[str, Any]) -> None:
+    async def _stream(self, tool: Tool, call: ToolContext, args: dict[str, Any], answered: asyncio.Event) -> None:
         buffer = DeltaBuffer()
         ctx = self._context(call, buffer)
         streaming = capability(tool, StreamingLike)
         assert streaming is not None
         try:
+            await answered.wait()
             chunks: Any = streaming.run_stream(ctx, args)
             async with aclosing(chunks):
                 async for chunk in chunks:
