@@ -559,7 +559,7 @@ async def test_hitl_12_an_approval_sent_twice_runs_the_tool_once(caplog: Any) ->
                 request = asked.id or ""
                 await talk.run.send(approval(request, confirmed=True))
                 await talk.run.send(approval(request, confirmed=True))
-        if event.text == "sent":
+        if event.partial and event.text == "sent":
             with pytest.raises(NothingToResume):
                 await talk.run.send(approval(request, confirmed=True))
             await talk.run.close()
