@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TYPE_CHECKING, Any
 
+from hookwork.live import LiveConnection, LiveRunConfig
 from hookwork.model import Model, ModelCapabilities, ModelRequest
 from hookwork.records.metadata import ModelResponse
 from hookwork_modelkit.calls import guarded
@@ -80,6 +81,12 @@ class OpenAIModel(Model):
             async for response in responses:
                 yield response
 
+    def connect(self, request: ModelRequest, config: LiveRunConfig) -> AbstractAsyncContextManager[LiveConnection]:
+        """A Realtime session; see `hookwork.model.Model.connect` (models §8b)."""
+        from hookwork_openai.realtime.connecting import connected
+
+        return connected(lambda: self._call(request, live=True), request, config, self._client)
+
     async def close(self) -> None:
         """Let go of the SDK's clients; the last model of a configuration closes them. Idempotent."""
         if self._clients is not None:
@@ -97,7 +104,7 @@ class OpenAIModel(Model):
         both = self._official if options.output_schema_with_tools is None else options.output_schema_with_tools
         return ModelCapabilities(
             provider=self._provider(),
-            live=self._official,
+            live=True,
             output_schema=schema,
             output_schema_with_tools=schema and both,
             pairs_calls_by_id=True,
@@ -106,13 +113,13 @@ class OpenAIModel(Model):
             reasoning=is_reasoning_model(self.name),
         )
 
-    def _call(self, request: ModelRequest) -> Call:
+    def _call(self, request: ModelRequest, *, live: bool = False) -> Call:
         official, api = self._official, self.options.api
         return Call(
             model=request.model or self.name,
             provider=self._provider(),
             official=official,
-            chat=api == "chat" or (api == "auto" and not official),
+            chat=not live and (api == "chat" or (api == "auto" and not official)),
             options=self.options,
             warned=self._warned,
         )

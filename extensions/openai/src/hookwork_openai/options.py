@@ -38,6 +38,8 @@ _TEXTS = (
     "prompt_cache_key",
     "voice",
     "transcription_model",
+    "input_audio_format",
+    "output_audio_format",
 )
 
 
@@ -73,6 +75,8 @@ class Options:
     output_schema_with_tools: bool | None = None
     voice: str | None = None
     transcription_model: str | None = None
+    input_audio_format: str | None = None
+    output_audio_format: str | None = None
     http_client: Any = field(default=None, repr=False)
     client_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
