@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.acceptance.agent_lab import Scene, World
 
+from hookwork import text_content
 from hookwork_testkit import call
 from hookwork_workflow import ParallelAgent, SequentialAgent
 
@@ -190,6 +191,27 @@ def task_hands_over_and_back() -> Scene:
         "coord@1 'all booked' ✓",
     ]
     return Scene(build=build, turns=[("book it", lines, "completed")])
+
+
+def task_answered_by_a_guard(kind: str) -> Scene:
+    """``before_agent`` answers in the task's place: that is its result, and its parents go on (AGT-12, PLUG-20)."""
+    at = "seq@1/coord@1" if kind == "sequence" else "coord@1"
+
+    def build(world: World) -> Any:
+        closed = text_content("closed today", role="model")
+        book = world.llm("book", finish("never"), mode="task", before_agent=[lambda ctx: closed])
+        coord = world.llm("coord", call("book", id="c1", request="x"), "not today", "still not", sub_agents=[book])
+        return SequentialAgent(name="seq", sub_agents=[coord]) if kind == "sequence" else coord
+
+    first = [
+        "U 'book it'",
+        f"{at} call book#c1",
+        f"{at}/book@c1 'closed today' ✓ [c1]",
+        f"{at} response book#c1",
+        f"{at} 'not today' ✓",
+    ]
+    second = ["U 'why?'", f"{at} 'still not' ✓"]
+    return Scene(build=build, turns=[("book it", first, "completed"), ("why?", second, "completed")])
 
 
 def task_asks_after_a_hand_over(kind: str) -> Scene:

@@ -14,6 +14,7 @@ from hookwork import (
     EventActions,
     FunctionPlugin,
     FunctionResponse,
+    ModelResponse,
     NodeInfo,
     Part,
     Pause,
@@ -236,6 +237,45 @@ async def test_mode_5_the_success_event_carries_the_output_and_ends_the_task(
     assert (done.output, done.path, done.author) == (output, "coord@1/book@c1", "book")
     assert (booker.calls, events[-2].function_responses[0].response) == (1, payload)
     assert coordinator.calls == 2
+
+
+async def test_mode_5_a_null_result_finishes_a_task_too(runner_factory: Any) -> None:
+    schema = {"type": ["string", "null"]}
+    root, _, _ = booking(
+        [call("book", "c1", request="x"), "done"], [call("finish_task", result=None)], output_schema=schema
+    )
+    async with runner_factory(root) as runner:
+        outcome = await runner.run(message="book", **WHO).wait()
+        events = (await session_of(runner)).events
+    assert outcome.open_delegations == ()
+    assert events[-2].function_responses[0].response == {"output": None}
+
+
+@pytest.mark.parametrize("mode", ["task", "single_turn"])
+async def test_agt_12_plug_20_what_before_agent_gives_in_a_called_agents_place_is_its_result(
+    runner_factory: Any, mode: str
+) -> None:
+    child = ScriptedModel([])
+    guard = text_content("closed today", role="model")
+    model = ScriptedModel([call("book", "c1", request="x"), "so be it"])
+    book = LlmAgent(name="book", description="Books.", model=child, mode=mode, before_agent=[lambda ctx: guard])
+    async with runner_factory(LlmAgent(name="coord", model=model, sub_agents=[book])) as runner:
+        outcome = await runner.run(message="book", **WHO).wait()
+    answer = model.prompts[-1][-1].function_responses[0].response
+    assert answer == ({"output": "closed today"} if mode == "task" else {"result": "closed today"})
+    assert (outcome.kind, outcome.open_delegations, child.calls) == ("completed", (), 0)
+
+
+async def test_mode_9_a_task_that_ends_with_an_error_code_stays_open(runner_factory: Any) -> None:
+    refused = ModelResponse(error_code="SAFETY", error_message="no")
+    root, coordinator, _ = booking(
+        [call("book", "c1", request="x"), "booked"], [refused, call("finish_task", result="mon")]
+    )
+    async with runner_factory(root) as runner:
+        first = await runner.run(message="book", **WHO).wait()
+        assert ([c.id for c in first.open_delegations], coordinator.calls) == (["c1"], 1)
+        second = await runner.run(message="try again", **WHO).wait()
+    assert (second.kind, second.open_delegations, coordinator.calls) == ("completed", (), 2)
 
 
 async def test_mode_8_open_task_calls_are_dispatched_again_in_order_before_any_step(runner_factory: Any) -> None:

@@ -79,7 +79,10 @@ class SingleTurnTool(AgentCallTool):
         final = activation.final_event
         if final is not None and final.error_code:
             raise ToolError(f"agent {self.agent.name!r} ended with {final.error_code}: {final.error_message}")
-        return {"result": activation.output}
+        output = activation.output
+        if output is None and final is not None:
+            output = final.text or None  # what `before_agent` gave in the agent's place
+        return {"result": output}
 
 
 class TaskTool(AgentCallTool):

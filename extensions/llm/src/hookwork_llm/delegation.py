@@ -14,7 +14,7 @@ from hookwork.records.event import Event
 from hookwork.records.history import Call
 from hookwork.view import segment_name
 from hookwork_llm.agent_calls import TaskTool, response_payload
-from hookwork_llm.task_places import task_segment
+from hookwork_llm.task_places import TaskEnd, task_end, task_segment
 
 if TYPE_CHECKING:
     from hookwork.agent import Agent
@@ -39,18 +39,18 @@ async def delegate(flow: Flow, call: Call) -> AsyncGenerator[Event, None]:
     except ToolArgumentError as error:
         yield _response(flow, call, {"error": str(error)}, author=flow.agent.name)
         return
-    output = _result(flow, call)
-    if output is None:
+    result = _result(flow, call)
+    if result is None:
         agent, path = _works_on(flow, call, tool)
         task = Activation(inv, agent, path, branch=ctx.branch, scope=call.scope)
         async with aclosing(task) as events:
             async for event in events:
                 yield event
-        output = _result(flow, call)
-        if output is None:
+        result = _result(flow, call)
+        if result is None:
             flow.over = True  # it waits, or asked in plain text: the delegation stays open (MODE-9)
             return
-    yield _response(flow, call, response_payload(output), author="user")
+    yield _response(flow, call, response_payload(result.output), author="user")
 
 
 def _works_on(flow: Flow, call: Call, tool: TaskTool) -> tuple[Agent, str]:
@@ -74,10 +74,11 @@ def _works_on(flow: Flow, call: Call, tool: TaskTool) -> tuple[Agent, str]:
     return agent, path
 
 
-def _result(flow: Flow, call: Call) -> Any:
-    """What `finish_task` recorded, None before; calls of the task that wait still are closed with it (ACT-26)."""
-    record = flow.ctx.view.scope_record(call.scope)
-    return record.output if record is not None and record.end >= 0 else None
+def _result(flow: Flow, call: Call) -> TaskEnd | None:
+    """What the task recorded as its result, None before; calls of it that wait still are closed with it (ACT-26)."""
+    view = flow.ctx.view
+    record = view.scope_record(call.scope)
+    return task_end(view, record, call.name) if record is not None else None
 
 
 def _response(flow: Flow, call: Call, payload: dict[str, Any], *, author: str) -> Event:

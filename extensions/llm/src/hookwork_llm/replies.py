@@ -33,6 +33,8 @@ def judged(flow: Flow, response: ModelResponse) -> Reply:
     reply = Reply(response, flow.stamp_info)
     text = response.text
     if response.error_code or not text.strip():
+        if flow.agent.delegate and not response.error_code:
+            reply.info = flow.path_info  # a task that says something without words asks as well
         return reply
     schema = flow.prepared.schema
     value: Any = text
@@ -73,6 +75,9 @@ def recorded_output(agent: LlmAgent, view: View) -> Any:
     record = view.record
     if record is None:
         return None
+    if record.output is None and agent.effective_mode == "single_turn" and record.end in record.own:
+        end = view.events[record.own.index(record.end)]
+        return end.text or None  # what `before_agent` gave in the agent's place
     if not isinstance(record.output, str) or agent.output_schema is None or agent.delegate:
         return record.output
     from hookwork_llm.object_schema import ObjectSchema

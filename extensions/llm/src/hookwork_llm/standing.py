@@ -10,7 +10,7 @@ from hookwork.node import Standing
 from hookwork.records.event import Event, ToolConfirmation
 from hookwork.records.history import Call, Record
 from hookwork.view import default_standing, segment_name
-from hookwork_llm.task_places import task_segment
+from hookwork_llm.task_places import task_end, task_segment
 
 if TYPE_CHECKING:
     from hookwork.context import InvocationContext
@@ -120,7 +120,7 @@ def _task_goes_on(view: View, call: Call, task: Record) -> bool:
 
     An answer may also be for where it spoke in this invocation, when it went on in another one meanwhile.
     """
-    if task.end >= 0 and task.output is not None:
+    if task_end(view, task, call.name) is not None:
         return True
     if view.at(task).standing() in _GOES_ON:
         return True
