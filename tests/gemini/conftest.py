@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from tests.gemini.live_service import LiveServer, live_server
 from tests.gemini.service import Service, served
 
 
@@ -35,3 +36,9 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         "GOOGLE_APPLICATION_CREDENTIALS",
     ):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LiveServer]:
+    async with live_server(monkeypatch) as running:
+        yield running

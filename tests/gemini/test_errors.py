@@ -162,7 +162,7 @@ async def test_err_2_without_a_policy_one_request_is_made(service: Service) -> N
 
 
 async def test_err_2_retries_that_the_caller_asks_of_the_sdk_are_off_too(service: Service) -> None:
-    """GEM-11, T-21: never two layers of retries."""
+    """GEM-11, SDK-5, T-21: never two layers of retries."""
     from tests.gemini.making import asking
 
     service.scripts = [Failure(503, error_body(503, "UNAVAILABLE")), GOOD]

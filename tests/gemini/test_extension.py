@@ -46,7 +46,7 @@ def test_reg_1a_gemini_names_are_taken_by_bare_name_and_by_provider(name: str) -
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_reg_1a_other_names_are_left_to_others(name: str) -> None:
-    """T-20: nothing is guessed from the middle of a name."""
+    """T-20, CAP-1: nothing is guessed from the middle of a name."""
     assert create_model(name, {}) is None
 
 

@@ -6,13 +6,26 @@ from typing import Any
 
 import pytest
 from tests.gemini.live_service import Line, live_server
-from tests.gemini.making import api_model, vertex_model
+from tests.gemini.making import api_model, vertex_model, whole_of
 from tests.gemini.service import Failure, Reply, Service, chunk, error_body
 
-from hookwork import Event, FunctionDeclaration, LiveRunConfig, RunConfig, Runner, Settings, Tool
+from hookwork import (
+    Event,
+    FunctionDeclaration,
+    GenerateContentConfig,
+    LiveRunConfig,
+    ModelResponse,
+    Plugin,
+    RunConfig,
+    Runner,
+    Settings,
+    Tool,
+    text_content,
+)
 from hookwork.errors import ModelError
 from hookwork.live import SessionResumption
 from hookwork.platform import use_sleep
+from hookwork.records.codec import dump
 from hookwork_llm import LlmAgent, tool
 
 BACKENDS = pytest.mark.parametrize("make", [api_model, vertex_model])
@@ -138,6 +151,92 @@ async def test_case_usage_1_one_sum_whatever_the_route(service: Service, stream:
     await model.close()
 
 
+@STREAMS
+async def test_mod_14_calls_without_an_id_get_one_that_the_prompt_does_not_show(service: Service, stream: bool) -> None:
+    """MOD-15: all partial events of a response and its final one share one event id."""
+    call = {"functionCall": {"name": "weather", "args": {"city": "A"}}}
+    service.scripts = [
+        Reply(chunk({"text": "I "}), chunk({"text": "look."}, call, call, finish="STOP")),
+        Reply(chunk({"text": "done"}, finish="STOP")),
+    ]
+    model = api_model(service)
+    async with runner_of(model, tools=[weather]) as runner:
+        events = await turn(runner, "x", stream=stream)
+    await model.close()
+    called = next(event for event in events if event.function_calls and not event.partial)
+    ids = [call.id for call in called.function_calls]
+    assert len(set(ids)) == 2
+    assert all(call_id and call_id.startswith("adk-") for call_id in ids)
+    assert "adk-" not in str(service.received[-1].body)
+    if stream:
+        partials = [event for event in events if event.partial and event.id == called.id]
+        assert [event.text for event in partials] == ["I ", "look."]
+        assert [call.id for event in partials for call in event.function_calls] == ids
+
+
+async def test_err_3_an_error_passes_the_hook_that_may_answer(service: Service) -> None:
+    service.always = Failure(503, error_body(503, "UNAVAILABLE"))
+    seen: list[BaseException] = []
+
+    class Excuse(Plugin):
+        name = "excuse"
+
+        async def on_model_error(self, ctx: Any, request: Any, error: BaseException) -> ModelResponse:
+            seen.append(error)
+            return ModelResponse(content=text_content("Later, please."))
+
+    model = api_model(service)
+    agent = LlmAgent(name="helper", model=model)
+    async with Runner.in_memory(agent, plugins=[Excuse()], settings=Settings()) as runner:
+        assert await runner.ask(user_id="u", session_id="s", message="x") == "Later, please."
+    await model.close()
+    assert [(type(error), error.kind) for error in seen] == [(ModelError, "unavailable")]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (Reply({"candidates": [{"finishReason": "SAFETY"}]}), "SAFETY"),
+        (Reply({"promptFeedback": {"blockReason": "OTHER"}}), "OTHER"),
+        (Reply({"candidates": [{"finishReason": "MAX_TOKENS"}]}), "MAX_TOKENS"),
+        (
+            Reply({"candidates": [{"content": {"role": "model", "parts": []}, "finishReason": "STOP"}]}),
+            "EMPTY_RESPONSE",
+        ),
+    ],
+)
+async def test_err_4_a_result_that_is_none_has_an_error_code(service: Service, answer: Reply, code: str) -> None:
+    """CASE-MODEL-1: an empty STOP is told from an answer."""
+    service.always = answer
+    model = vertex_model(service)
+    async with runner_of(model) as runner:
+        events = await turn(runner, "x", stream=False)
+    await model.close()
+    assert (events[-1].error_code, events[-1].text) == (code, "")
+
+
+async def test_mod_11_what_a_call_changes_never_reaches_the_agent(service: Service) -> None:
+    """MOD-6: a hook changes the request's config, the agent's stays; MOD-12: what is unset is not written."""
+
+    class Hotter(Plugin):
+        name = "hotter"
+
+        async def before_model(self, ctx: Any, request: Any) -> None:
+            request.update_config(temperature=(request.config.temperature or 0) + 1)
+
+    model = api_model(service)
+    config = GenerateContentConfig(temperature=0.5)
+    agent = LlmAgent(name="helper", model=model, generate_content_config=config)
+    async with Runner.in_memory(agent, plugins=[Hotter()], settings=Settings()) as runner:
+        for _ in range(2):
+            await turn(runner, "x", stream=False)
+    answer = await whole_of(api_model(service))
+    await model.close()
+    assert [received.body["generationConfig"] for received in service.received[:2]] == [{"temperature": 1.5}] * 2
+    assert config.temperature == 0.5
+    assert set(dump(answer)) == {"content", "finishReason", "modelVersion", "turnComplete"}
+
+
 class Odd(Tool):
     """A tool with a schema as an MCP server writes it."""
 
@@ -198,6 +297,8 @@ async def test_mod_1_a_model_of_a_name_is_closed_with_the_runner(
 
 @BACKENDS
 async def test_case_live_1_the_ten_minute_line_cut(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LIVE-9, LIVE-10, LIVE-11: handles, bounded attempts, no history on a resumed connection."""
+
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:

@@ -249,10 +249,12 @@ async def test_mod_5_five_hundred_calls_at_once_on_one_client(service: Service) 
 
 
 async def test_sdk_15_models_of_one_configuration_share_a_client(service: Service) -> None:
+    """GEM-13: no public name gives the client away."""
     first, second, other = api_model(service), api_model(service, "gemini-3-pro"), api_model(service, timeout=9.0)
-    clients = [await model.client() for model in (first, second, other)]
+    clients = [await model._client() for model in (first, second, other)]
     assert clients[0] is clients[1]
     assert clients[0] is not clients[2]
+    assert not [name for name in vars(first) if not name.startswith("_") and getattr(first, name) is clients[0]]
     await first.close()
     assert (await whole_of(second)).text == "Hello."
     await other.close()
@@ -263,7 +265,7 @@ def test_sdk_15_a_model_works_in_several_loops(service: Service) -> None:
     clients = []
 
     async def ask() -> str:
-        clients.append(await model.client())
+        clients.append(await model._client())
         try:
             async with aclosing(model.generate(asking())) as responses:
                 return (await anext(responses)).text

@@ -111,7 +111,7 @@ class GeminiModel(Model):
                 yield response
 
     async def _called(self, request: ModelRequest, stream: bool) -> Responses:
-        client = await self.client()
+        client = await self._client()
         prepared = self._door.prepare(request)
         if not stream:
             yield await self._whole(client, prepared)
@@ -137,13 +137,11 @@ class GeminiModel(Model):
         """As `hookwork.model.Model.connect`."""
         from hookwork_gemini.live.connection import opened
 
-        async with opened(await self.client(), self._door, request, config) as connection:
+        async with opened(await self._client(), self._door, request, config) as connection:
             yield connection
 
-    async def client(self) -> Any:
-        """The SDK's client for the running loop, for what Hookwork does not do itself: files, caches, token counts.
-
-        It is shared and closed with the model; do not close it.
+    async def _client(self) -> Any:
+        """The SDK's client for the running loop (GEM-13: it stays in here).
 
         Raises:
             ModelError: of kind ``auth``: there is no key, or there are no credentials.
