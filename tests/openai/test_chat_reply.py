@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.openai.asking import a_call, ask, asked, chat_model_on, declared, texts, whole
+from tests.openai.asking import a_call, ask, asked, chat_model_on, declared, model_on, texts, whole
 from tests.openai.server import Json, Service, Sse
-from tests.openai.wire import Event, chat_stream, chat_usage, chunk, completion, tool_call
+from tests.openai.wire import Event, chat_stream, chat_usage, chunk, completion, message, response, tool_call
 
 from hookwork import ModelResponse
 from hookwork.errors import ModelError
@@ -390,3 +390,14 @@ async def test_chat_streams_may_be_split_anywhere(service: Service) -> None:
         )
         found = await whole(model, stream=True)
         assert found == read(completion("Grüße", tool_call("f", '{"n": "€"}')))
+
+
+async def test_a_server_that_is_asked_to_stream_and_answers_whole(service: Service) -> None:
+    """Some do beside tools."""
+    service.answers(Json(completion("a", tool_call("f", "{}"))), Json(response(message("b"))), Json(completion("c")))
+    model = chat_model_on(service)
+    (found,) = await ask(model, stream=True)
+    assert (found.text, calls(found), found.partial) == ("a", [("f", {})], None)
+    assert [answer.text for answer in await ask(model_on(service), stream=True)] == ["b"]
+    assert (await whole(model)).text == "c"
+    assert len(service.clients) == 1, "the connection went back to its pool"

@@ -149,8 +149,11 @@ class OpenAIModel(Model):
         if not stream:
             yield whole_response(call, await sdk.post(client, "/responses", body, how))
             return
-        folded = ResponseStream(call)
         source = await sdk.open_stream(client, "/responses", body, how)
+        if (answer := await sdk.answered_whole(source)) is not None:
+            yield whole_response(call, answer)
+            return
+        folded = ResponseStream(call)
         async with aclosing(sdk.events(source)) as events:
             async for event in events:
                 shown = folded.take(event)
@@ -175,8 +178,11 @@ class OpenAIModel(Model):
             answer = await sdk.post(client, "/chat/completions", body, how)
             yield whole_response(call, answer, declared=declared)
             return
-        folded = ChatStream(call, declared)
         source = await self._open_chat(client, body, how)
+        if (answer := await sdk.answered_whole(source)) is not None:
+            yield whole_response(call, answer, declared=declared)
+            return
+        folded = ChatStream(call, declared)
         async with aclosing(sdk.events(source)) as events:
             async for chunk in events:
                 for shown in folded.take(chunk):

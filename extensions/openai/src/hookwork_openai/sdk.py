@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Mapping
 from typing import Any
 
@@ -146,6 +147,16 @@ def _options(client: Client, transport: Transport) -> Any:
     if transport.timeout is not None:
         options["timeout"] = transport.timeout
     return options
+
+
+async def answered_whole(stream: JsonStream) -> Any:
+    """The answer of a server that was asked for a stream and gave one JSON body; None when it streams."""
+    if not stream.response.headers.get("content-type", "").startswith("application/json"):
+        return None
+    try:
+        return json.loads(await stream.response.aread())
+    finally:
+        await stream.close()
 
 
 async def events(stream: JsonStream) -> AsyncGenerator[Any, None]:
