@@ -21,7 +21,8 @@ from tests.vertexai.fake_rag import Rag
 from tests.vertexai.fake_sessions import EngineStore, Sessions
 from tests.vertexai.shapes import Refused, shown_time
 
-NUMBER = "123456789012"
+#: Answers name projects by number; this is the first one's.
+NUMBER = 123456789012
 _TYPE = "type.googleapis.com/google.cloud.aiplatform.v1beta1."
 _ENGINE = r"(?P<engine>(?:projects/[^/]+/locations/[^/]+/)?reasoningEngines/[^/:]+)"
 _CORPUS = r"(?P<corpus>projects/[^/]+/locations/[^/]+/ragCorpora/[^/:]+)"
@@ -66,6 +67,7 @@ class FakeVertex:
         self.reset()
 
     def reset(self) -> None:
+        self.projects: dict[str, str] = {}
         self.engines: dict[str, EngineStore] = {}
         self.memory_stores: dict[str, MemoryStore] = {}
         self.requests: list[Request] = []
@@ -126,7 +128,7 @@ class FakeVertex:
         return any(name.startswith(f"{parent}/") and polls > 0 for name, (polls, _) in self.operations.items())
 
     def poll(self, name: str) -> dict[str, Any]:
-        name = re.sub(r"projects/[^/]+/", f"projects/{NUMBER}/", name)
+        name = self.numbered(name)
         if name not in self.operations:
             raise Refused(404, "NOT_FOUND", f"The operation {name} does not exist.")
         polls, done = self.operations[name]
@@ -134,17 +136,24 @@ class FakeVertex:
         return self._shown(name)
 
     def engine(self, name: str) -> EngineStore:
-        """The engine of a name; every project's is its own, though answers give them all one number."""
-        if name not in self.engines:
-            short = name.partition("reasoningEngines/")[2]
-            place = re.match(r"projects/[^/]+/(locations/[^/]+)/", name)
-            shown = f"projects/{NUMBER}/{place[1] if place else 'locations/us-central1'}/reasoningEngines/{short}"
-            self.engines[name] = EngineStore(shown)
-        return self.engines[name]
+        """The engine of a name; a name without a project (express mode) stands for one of the key's own project."""
+        if not name.startswith("projects/"):
+            name = f"projects/express/locations/us-central1/{name}"
+        name = self.numbered(name)
+        return self.engines.setdefault(name, EngineStore(name))
+
+    def numbered(self, name: str) -> str:
+        """A name with the project's number in place of its id."""
+        project = name.split("/")[1]
+        if project not in self.projects:
+            number = str(NUMBER + len(self.projects) // 2)
+            self.projects[project] = self.projects[number] = number
+        return name.replace(f"projects/{project}/", f"projects/{self.projects[project]}/", 1)
 
     def memory_store(self, name: str) -> MemoryStore:
         """The memories of an engine."""
-        return self.memory_stores.setdefault(name, MemoryStore(self.engine(name)))
+        engine = self.engine(name)
+        return self.memory_stores.setdefault(engine.name, MemoryStore(engine))
 
     # --- what tests ask -----------------------------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ The whole event is ``rawEvent``. Two keys of our own may stand in it; other kits
 
 - ``hookworkOrder``: the time of the envelope, when it is not the event's own. The service lists by that time, so an
   event that is older than its predecessor gets a later one there, and keeps its own in ``rawEvent``.
-- ``hookworkText``: the event as JSON text, when a ``Struct`` would change it (whole numbers beyond 2**53) or the
-  service would refuse a field of it (``partMetadata``).
+- ``hookworkText``: the event as JSON text, when a ``Struct`` would change it (whole numbers beyond 2**53), the service
+  would refuse a field of it (``partMetadata``), or a reader would take it for google-adk's (empty maps).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from hookwork_vertexai.wire import (
 )
 
 ORDER, TEXT = "hookworkOrder", "hookworkText"
+_ALWAYS_WRITTEN = ("requestedAuthConfigs", "requestedToolConfirmations")
 _REPLACED = "\ufffd".encode()
 
 
@@ -98,9 +99,9 @@ def enter(event: Event) -> Entered:
 def _raw(event: Event) -> dict[str, Any]:
     raw = dump(event)
     parts = (raw.get("content") or {}).get("parts") or []
-    text = None
-    if not is_exact(raw) or any("partMetadata" in part for part in parts):
-        text = dump_json(event).decode()
+    changed = not is_exact(raw) or any("partMetadata" in part for part in parts)
+    changed = changed or any(raw["actions"].get(key) == {} for key in _ALWAYS_WRITTEN)
+    text = dump_json(event).decode() if changed else None
     for part in parts:
         part.pop("partMetadata", None)
     if text is not None:
@@ -129,9 +130,8 @@ def stored_event(item: Mapping[str, Any]) -> StoredEvent:
 
 def _of_raw(item: Mapping[str, Any], raw: dict[str, Any], order: int) -> Event:
     """The envelope has the last word on who, in which invocation and when, unless we ordered it ourselves (VTX-17)."""
-    kept = {key: value for key, value in raw.items() if key not in (ORDER, TEXT)}
     text = raw.get(TEXT)
-    event = load(Event, text if isinstance(text, str) else whole(kept))
+    event = load(Event, text if isinstance(text, str) else whole(_foreign(raw)))
     changes: dict[str, Any] = {}
     if raw.get(ORDER) is None or micros_of_text(raw[ORDER], "hookworkOrder") != order:
         changes["timestamp"] = epoch_of_micros(order)
@@ -140,6 +140,15 @@ def _of_raw(item: Mapping[str, Any], raw: dict[str, Any], order: int) -> Event:
             changes[field] = item[key]
     changed = {field: value for field, value in changes.items() if getattr(event, field) != value}
     return event.replace(**changed) if changed else event
+
+
+def _foreign(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The document without our own keys and without the empty maps that google-adk writes always (VTX-18)."""
+    kept = {key: value for key, value in raw.items() if key not in (ORDER, TEXT)}
+    actions = kept.get("actions")
+    if isinstance(actions, Mapping):
+        kept["actions"] = {key: value for key, value in actions.items() if value != {} or key not in _ALWAYS_WRITTEN}
+    return kept
 
 
 def _of_fields(item: Mapping[str, Any], order: int) -> Event:

@@ -134,6 +134,6 @@ def base_url_of(base_url: str | None, place: Place) -> str:
     """
     if base_url is None:
         return place.url
-    if not isinstance(base_url, str) or not re.match(r"https?://[^/@\s]+", base_url):
+    if not isinstance(base_url, str) or not re.fullmatch(r"https?://[^/?#@\s]+(?:/[^?#@\s]*)?", base_url):
         raise ValidationError("base_url must be an http or https URL without user info", path="base_url")
     return base_url.rstrip("/")
