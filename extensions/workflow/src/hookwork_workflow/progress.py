@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hookwork.node import Standing
@@ -113,6 +114,7 @@ class Progress:
         self.created: dict[str, Activity] = {}
         self._places = {name: _Place(node, len(graph.predecessors(name))) for name, node in graph.nodes.items()}
         self._recorded: list[tuple[int, int, Activity]] = []
+        self._serial = count()  # several ends may stand at one position: answers of one message
 
     # --- going on -----------------------------------------------------------------------------------------------------
 
@@ -233,7 +235,7 @@ class Progress:
                     self.wait(activity)
                     continue
             order = max(record.newest, record.newest_answer)
-            heappush(self._recorded, (order, len(self.created) + len(self._recorded), activity))
+            heappush(self._recorded, (order, next(self._serial), activity))
 
     def _cause(self, segment: str) -> Sequence[str] | None:
         """What triggered a recorded activation; None when nothing is recorded of it."""
