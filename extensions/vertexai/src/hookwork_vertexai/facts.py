@@ -23,7 +23,8 @@ EVENT_BYTES = 7_500_000
 
 _SCOPES = (("app_name", "user_id"), ("user_id",))
 # What the service lets a user choose, and what it makes itself.
-_MEMORY_ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|[0-9]{1,40}", re.ASCII)
+_CHOSEN_ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+_MADE_ID = re.compile(r"[0-9]{1,40}", re.ASCII)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -112,10 +113,15 @@ def fact_of(entry: MemoryEntry) -> str:
 
 
 def memory_id(id: str) -> str:
-    """The id that Memory Bank keeps for an entry's: its own, or one made from it where that has other characters."""
-    if _MEMORY_ID.fullmatch(id):
+    """The id under which Memory Bank keeps an entry: its own, or one made from it where the service takes no such."""
+    if _CHOSEN_ID.fullmatch(id):
         return id
     return f"m-{hashlib.sha256(id.encode('utf-8', 'replace')).hexdigest()[:40]}"
+
+
+def memory_ids(id: str) -> list[str]:
+    """The ids under which an entry may be kept, the likelier first: the service's own ids are numbers."""
+    return [*([id] if _MADE_ID.fullmatch(id) else []), memory_id(id)]
 
 
 def metadata_values(metadata: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from hookwork_vertexai.facts import (
     check_scope_keys,
     entry_of,
     fact_of,
-    memory_id,
+    memory_ids,
     metadata_values,
     moment_micros,
     source_event,
@@ -182,36 +182,51 @@ class VertexAiMemoryBankService(MemoryService):
         metadata = metadata_values(entry.custom_metadata)
         if metadata:
             body["metadata"] = metadata
-        id = memory_id(entry.id) if entry.id else ""
-        params = {"memoryId": id} if id else None
+        ids = memory_ids(entry.id) if entry.id else [""]
         try:
-            operation = await self._api.request("POST", f"{engine}/memories", body=body, params=params)
-            await finished(self._api, operation)
-        except ApiError as error:
-            if not (id and (error.status == 409 or (error.status == 400 and "already exists" in str(error)))):
-                raise typed(error) from error
-            await self._change(f"{engine}/memories/{id}", scope, fact)
-
-    async def _change(self, name: str, scope: Mapping[str, str], fact: str) -> None:
-        try:
-            if (await self._api.get(name)).get("scope") != scope:
-                raise ValidationError("the memory of that id is somebody else's; choose another id", path="entries")
-            operation = await self._api.request("PATCH", name, body={"fact": fact}, params={"updateMask": "fact"})
-            await finished(self._api, operation)
+            for id in ids[:-1]:  # one that the service made itself can only be changed
+                if await self._changed(f"{engine}/memories/{id}", scope, fact):
+                    return
+            params = {"memoryId": ids[-1]} if ids[-1] else None
+            try:
+                await finished(
+                    self._api, await self._api.request("POST", f"{engine}/memories", body=body, params=params)
+                )
+            except ApiError as error:
+                taken = error.status == 409 or (error.status == 400 and "already exists" in str(error))
+                if not (taken and params and await self._changed(f"{engine}/memories/{ids[-1]}", scope, fact)):
+                    raise
         except ApiError as error:
             raise typed(error) from error
+
+    async def _changed(self, name: str, scope: Mapping[str, str], fact: str) -> bool:
+        """Give a memory another text; False when there is none of that name."""
+        try:
+            found = await self._api.get(name)
+        except ApiError as error:
+            if error.status == 404:
+                return False
+            raise
+        if found.get("scope") != scope:
+            raise ValidationError("the memory of that id is somebody else's; choose another id", path="entries")
+        await finished(
+            self._api, await self._api.request("PATCH", name, body={"fact": fact}, params={"updateMask": "fact"})
+        )
+        return True
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str) -> None:
         """See `MemoryService.delete_memory`. An absent one, or one of another scope, is no error and stays as it is."""
         engine, scope = self._scope(app_name, user_id)
-        name = f"{engine}/memories/{_id(memory_id)}"
-        try:
-            if (await self._api.get(name)).get("scope") != scope:
+        if not isinstance(memory_id, str) or not memory_id.strip():
+            raise ValidationError("memory_id must be non-empty text", path="memory_id")
+        for id in memory_ids(memory_id):
+            try:
+                if (await self._api.get(f"{engine}/memories/{id}")).get("scope") == scope:
+                    await finished(self._api, await self._api.request("DELETE", f"{engine}/memories/{id}"))
                 return
-            await finished(self._api, await self._api.request("DELETE", name))
-        except ApiError as error:
-            if error.status != 404:
-                raise typed(error) from error
+            except ApiError as error:
+                if error.status != 404:
+                    raise typed(error) from error
 
     # --- searching ----------------------------------------------------------------------------------------------------
 
@@ -248,12 +263,6 @@ class VertexAiMemoryBankService(MemoryService):
     async def close(self) -> None:
         """Close the connections; later calls raise."""
         await self._api.close()
-
-
-def _id(id: Any) -> str:
-    if not isinstance(id, str) or not id.strip():
-        raise ValidationError("memory_id must be non-empty text", path="memory_id")
-    return memory_id(id)
 
 
 def _scope_of(item: Mapping[str, Any]) -> Any:
