@@ -6,10 +6,11 @@ out of contents, with one warning each; in settings they are refused.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
+
+import msgspec
 
 from hookwork.records.base import Record
 from hookwork.records.codec import dump_json, load
@@ -62,7 +63,7 @@ def parsed(kind: Any, data: bytes, *, refused: Refused | None = None) -> Any:
         unknown = [fault["loc"] for fault in faults if fault["type"] == "extra_forbidden"]
         if not unknown:
             raise
-        tree = json.loads(data)
+        tree = msgspec.json.decode(data)
         for place in unknown:
             name = str(place[-1])
             if refused is not None:
@@ -73,7 +74,7 @@ def parsed(kind: Any, data: bytes, *, refused: Refused | None = None) -> Any:
                     name, kind.__name__,
                 )  # fmt: skip
             _remove(tree, place)
-        return kind.model_validate_json(json.dumps(tree))
+        return kind.model_validate_json(msgspec.json.encode(tree))
 
 
 def _remove(tree: Any, place: tuple[Any, ...]) -> None:
@@ -85,7 +86,7 @@ def _remove(tree: Any, place: tuple[Any, ...]) -> None:
 def as_json(obj: Any) -> dict[str, Any]:
     """An SDK object as the plain JSON object of the API, unset fields left out."""
     text = obj.model_dump_json(by_alias=True, exclude_none=True, exclude=_OWN_FIELDS & set(type(obj).model_fields))
-    return json.loads(text)  # type: ignore[no-any-return]
+    return msgspec.json.decode(text)  # type: ignore[no-any-return]
 
 
 def from_genai(obj: Any, kind: type[R]) -> R:

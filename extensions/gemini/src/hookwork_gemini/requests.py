@@ -6,6 +6,8 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from hookwork import __version__
 from hookwork.errors import ModelError
 from hookwork.model import ModelRequest
@@ -125,8 +127,6 @@ class Door:
 
     def parsed(self, kind: Any, model: str, data: Mapping[str, Any]) -> Any:
         """An SDK object of settings in JSON form."""
-        import msgspec
-
         return parsed(kind, msgspec.json.encode(thaw(dict(data))), refused=self.refusing(model, kind.__name__))
 
     def refusing(self, model: str, what: str) -> Any:
@@ -171,6 +171,4 @@ def _unnamed(part: Any) -> Any:
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
-    import msgspec
-
     return msgspec.json.encode(thaw(dict(value)))
