@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
 from hookwork import Event, LiveRun, LiveRunConfig, Plugin, Runner, Settings
 from hookwork_llm import LlmAgent
 from hookwork_testkit.live import LiveStep, ScriptedConnection, ScriptedLiveModel
+
+#: Seconds after which a talk that waits for something that never comes fails instead of hanging.
+GUARD = 20.0
 
 
 class Talk:
@@ -43,10 +47,30 @@ class Talk:
 
     async def hold(self, *requests: Any) -> Talk:
         """Send requests, then read the events to the end."""
+        async with asyncio.timeout(GUARD):
+            for request in requests:
+                await self.run.send(request)
+            async for event in self.run:
+                self.events.append(event)
+        return self
+
+    async def hold_until(self, what: str, *requests: Any) -> Talk:
+        """Send requests, and read until an event that reads like ``what``."""
+        async with asyncio.timeout(GUARD):
+            for request in requests:
+                await self.run.send(request)
+            async for event in self.run:
+                self.events.append(event)
+                if brief(event) == what:
+                    break
+        return self
+
+    async def finish(self, *requests: Any) -> Talk:
+        """Go on after `hold_until`: send more, close, read the rest."""
         for request in requests:
             await self.run.send(request)
-        async for event in self.run:
-            self.events.append(event)
+        await self.run.close()
+        self.events += [event async for event in _rest(self.run)]
         return self
 
     async def stored(self) -> list[Event]:
@@ -110,3 +134,11 @@ class Hooks(Plugin):
 
     def after_tool(self, tool: Any, result: Any) -> None:
         self.log.append(f"after_tool {tool.name}")
+
+
+async def _rest(run: LiveRun) -> AsyncIterator[Event]:
+    while True:
+        try:
+            yield await run.__anext__()
+        except StopAsyncIteration:
+            return

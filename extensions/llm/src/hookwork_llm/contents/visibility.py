@@ -22,6 +22,12 @@ def is_request(part: Part) -> bool:
     return (call is not None and call.name in KINDS) or (response is not None and response.name in KINDS)
 
 
+def is_recording(part: Part) -> bool:
+    """Kept audio of a live session (models LIVE-16): no model can fetch it, and what was said stands beside it."""
+    uri = part.file_data.file_uri if part.file_data is not None else None
+    return uri is not None and uri.startswith("artifact://") and "/_adk_live/" in uri
+
+
 def has_substance(part: Part) -> bool:
     """Whether the part is of any kind besides text. A signature or a flag alone is of none."""
     return (
@@ -41,11 +47,15 @@ def is_empty(part: Part) -> bool:
 
 
 def shown_parts(parts: Sequence[Part]) -> Sequence[Part]:
-    """The parts without requests and empty ones; the same object when nothing had to go."""
+    """The parts without requests, recordings and empty ones; the same object when nothing had to go."""
     for part in parts:
-        if is_empty(part) or is_request(part):
-            return [part for part in parts if not is_empty(part) and not is_request(part)]
+        if _is_hidden(part):
+            return [part for part in parts if not _is_hidden(part)]
     return parts
+
+
+def _is_hidden(part: Part) -> bool:
+    return is_empty(part) or is_request(part) or is_recording(part)
 
 
 def is_blank(parts: Sequence[Part]) -> bool:
@@ -65,6 +75,6 @@ def survey(parts: Sequence[Part]) -> tuple[bool, bool, bool]:
         if response is not None:
             responses = True
             hidden = hidden or response.name in KINDS
-        elif call is None and not part.text and is_empty(part):
+        elif call is None and not part.text and (is_empty(part) or is_recording(part)):
             hidden = True
     return calls, responses, hidden

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from hookwork.errors import LiveConnectionClosed, ModelError
 from hookwork.live import LiveConnection, LiveRunConfig, without_audio
 from hookwork.model import ModelRequest
-from hookwork.records.content import Content
 from hookwork.records.metadata import ModelResponse
 from hookwork.stages import InContext, Stage, StageOutcome, around_call
 from hookwork_llm.live.inbox import Answered, Inbox, LineDown, LineUp, Received
-from hookwork_llm.live.recorder import is_live_recording
 from hookwork_llm.model_stage import CallIds, ModelStage
 from hookwork_llm.model_streams import not_a_response
 
@@ -121,15 +119,11 @@ class Line(ModelStage):
                 return
         self._ids = CallIds(self._waits)
         async with self.model.connect(self.request, self._config) as connection:
-            contents = self._contents() if self._history else []
+            contents = without_audio(self.request.contents) if self._history else []
             if contents:
                 await connection.send_history(contents)
             self._inbox.post(LineUp())
             await self._talk(connection)
-
-    def _contents(self) -> Sequence[Content]:
-        """The history as it is told: without sound, kept recordings included."""
-        return [content for content in without_audio(self.request.contents) if not is_live_recording(content)]
 
     # --- the connection -----------------------------------------------------------------------------------------------
 

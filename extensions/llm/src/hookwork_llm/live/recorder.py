@@ -95,13 +95,3 @@ class Recorder:
             node_info=self._info,
         )
         return ctx._inv.attach(event, buffer)
-
-
-def is_live_recording(content: Content) -> bool:
-    """Whether a content is nothing but kept audio of a live session, which no model can fetch."""
-    return bool(content.parts) and all(
-        part.file_data is not None
-        and (part.file_data.file_uri or "").startswith("artifact://")
-        and f"/{FOLDER}/" in (part.file_data.file_uri or "")
-        for part in content.parts
-    )
