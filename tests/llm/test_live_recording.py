@@ -1,0 +1,143 @@
+"""Kept audio of live sessions: when, under which name, with which event (models LIVE-16, core LIVE-10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tests.llm.live_talks import Talk, shown
+
+from hookwork import Blob, FileData, LiveRunConfig, Part
+from hookwork.platform import use_clock
+from hookwork_testkit import Hear
+from hookwork_testkit.live import audio, interrupted, turn_complete
+
+KEEPING = LiveRunConfig(save_live_blob=True)
+#: 2026-01-01T00:00:00Z in milliseconds.
+START = 1767225600000
+
+
+@pytest.fixture(autouse=True)
+def _time() -> Iterator[None]:
+    with use_clock(lambda: datetime(2026, 1, 1, tzinfo=UTC)):
+        yield
+
+
+def sound(data: bytes, mime_type: str | None = "audio/pcm;rate=16000") -> Blob:
+    return Blob(data=data, mime_type=mime_type)
+
+
+async def kept(talk: Talk) -> dict[str, Blob | None]:
+    """File name → what is in it."""
+    artifacts = talk.runner.artifacts
+    assert artifacts is not None
+    scope: dict[str, Any] = {"app_name": talk.runner.app_name, "user_id": "u", "session_id": "s"}
+    return {
+        name: (await artifacts.load_artifact(**scope, filename=name)).inline_data
+        for name in await artifacts.list_artifacts(**scope)
+    }
+
+
+async def files(talk: Talk) -> list[tuple[str, str | None, FileData]]:
+    """(author, role, file) of the stored events that say where audio lies."""
+    return [
+        (event.author, event.content.role, part.file_data)
+        for event in await talk.stored()
+        if event.content is not None
+        for part in event.content.parts
+        if part.file_data is not None
+    ]
+
+
+async def test_live_16_both_sides_are_kept_when_the_turn_is_complete() -> None:
+    talk = await Talk([Hear(0, 2), audio(b"AA"), audio(b"BB"), turn_complete()], config=KEEPING).hold(
+        sound(b"11"), sound(b"22")
+    )
+    user, model = (f"adk_live_audio_storage_{side}_audio_{START}.pcm" for side in ("input", "output"))
+    assert await kept(talk) == {
+        user: Blob(data=b"1122", mime_type="audio/pcm;rate=16000"),
+        model: Blob(data=b"AABB", mime_type="audio/pcm;rate=24000"),
+    }
+    folder = f"artifact://{talk.runner.app_name}/u/s/_adk_live"
+    assert await files(talk) == [
+        ("user", "user", FileData(file_uri=f"{folder}/{user}#1", mime_type="audio/pcm;rate=16000")),
+        ("voice", "model", FileData(file_uri=f"{folder}/{model}#1", mime_type="audio/pcm;rate=24000")),
+    ]
+
+
+async def test_live_16_the_events_carry_the_time_of_the_first_piece_and_the_version() -> None:
+    talk = await Talk([Hear(0, 1), turn_complete()], config=KEEPING).hold(sound(b"11"))
+    event = next(event for event in await talk.stored() if event.actions.artifact_delta)
+    assert event.timestamp == START / 1000
+    assert event.actions.artifact_delta == {f"adk_live_audio_storage_input_audio_{START}.pcm": 1}
+    assert shown([event]) == shown(event for event in talk.events if event.actions.artifact_delta) == ["user: file"]
+
+
+async def test_live_16_an_interruption_keeps_the_models_side_only() -> None:
+    talk = await Talk([Hear(0, 1), audio(b"AA"), interrupted(), Hear(1)], config=KEEPING, close=False).hold_until(
+        "interrupted", sound(b"11")
+    )
+    assert [name.split("_")[4] for name in await kept(talk)] == ["output"]
+    await talk.finish("bye")
+    assert sorted(name.split("_")[4] for name in await kept(talk)) == ["input", "output"]
+
+
+async def test_live_16_what_is_still_cached_when_the_session_closes_is_kept() -> None:
+    talk = await Talk([Hear(0, 1), audio(b"AA")], config=KEEPING).hold(sound(b"11"))
+    assert {blob.data for blob in (await kept(talk)).values() if blob is not None} == {b"11", b"AA"}
+
+
+async def test_live_16_what_is_cached_when_the_line_is_lost_for_good_is_kept() -> None:
+    from hookwork.errors import LiveConnectionClosed
+    from hookwork_testkit import Cut
+
+    talk = Talk([Hear(0, 1), audio(b"AA"), Cut(1007)], config=KEEPING, close=False)
+    with pytest.raises(LiveConnectionClosed):
+        await talk.hold(sound(b"11"))
+    assert {blob.data for blob in (await kept(talk)).values() if blob is not None} == {b"11", b"AA"}
+    assert len(await files(talk)) == 2
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "ending", "stored"),
+    [
+        (None, "pcm", "audio/pcm"),
+        ("audio/pcm", "pcm", "audio/pcm"),
+        ("audio/mp3", "mp3", "audio/mp3"),
+        ("audio/mpeg", "mp3", "audio/mpeg"),
+        ("Audio/MP3; rate=1", "mp3", "Audio/MP3; rate=1"),
+        ("audio/opus", "pcm", "audio/opus"),
+    ],
+)
+async def test_live_16_the_type_is_that_of_the_first_piece(mime_type: str | None, ending: str, stored: str) -> None:
+    talk = await Talk([Hear(0, 2), turn_complete()], config=KEEPING).hold(
+        sound(b"1", mime_type), sound(b"2", "audio/wav")
+    )
+    assert await kept(talk) == {
+        f"adk_live_audio_storage_input_audio_{START}.{ending}": Blob(data=b"12", mime_type=stored)
+    }
+
+
+async def test_live_16_images_are_not_kept() -> None:
+    talk = await Talk([Hear(0, 1), turn_complete()], config=KEEPING).hold(sound(b"png", "image/png"))
+    assert await kept(talk) == {}
+
+
+async def test_live_16_nothing_is_kept_or_cached_without_the_setting() -> None:
+    talk = await Talk([Hear(0, 1), audio(b"AA"), turn_complete()]).hold(sound(b"11"))
+    assert await kept(talk) == {}
+    assert await files(talk) == []
+
+
+async def test_live_16_kept_audio_is_not_part_of_any_later_prompt() -> None:
+    talk = await Talk([Hear(1, 1), audio(b"AA"), "yes", turn_complete()], config=KEEPING).hold(sound(b"11"), "hi")
+    talk.model.add("typed")
+    async for _ in talk.runner.run(user_id="u", session_id="s", message="and now?"):
+        pass
+    assert [part for content in talk.model.prompts[-1] for part in content.parts] == [
+        Part(text="hi"),
+        Part(text="yes"),
+        Part(text="and now?"),
+    ]
