@@ -20,7 +20,7 @@ from hookwork.node_attempt import NodeAttempt
 from hookwork.node_context import NodeContext, StateCheck
 from hookwork.plugins.dispatch import first, notify
 from hookwork.records.event import Event, NodeInfo
-from hookwork.records.history import CLOSED_CALLS, NODE_FAILED, Record
+from hookwork.records.history import CLOSED_CALLS, NODE_FAILED, NODE_VOIDED, Record
 from hookwork.stages import InContext, Stage, StageOutcome, around_call
 from hookwork.state import DeltaBuffer
 
@@ -207,9 +207,10 @@ class NodeActivation(Activation):
                 if not is_failure(error) or self._in_hook:
                     raise
                 failure = error
-            await self._record_failure(failure)
             final = retry is None or getattr(failure, "never_retried", False)
-            if final or not retry.should_retry(failure, self.attempt):
+            again = not final and retry.should_retry(failure, self.attempt)
+            await self._record_failure(failure, again=again)
+            if not again:
                 await self._recover(failure)
                 return
             await self._delay(retry.delay(self.attempt, platform.random))
@@ -260,8 +261,11 @@ class NodeActivation(Activation):
             if span.is_recording():
                 span.end()
 
-    async def _record_failure(self, error: BaseException) -> None:
-        """One event for each failed attempt (workflow PER table); questions it raised wait no longer (ASK-5)."""
+    async def _record_failure(self, error: BaseException, *, again: bool = False) -> None:
+        """One event for each failed attempt (workflow PER table); questions it raised wait no longer (ASK-5).
+
+        An agent that is tried again begins anew (RTY-5); one that is not goes on from its calls when it is resumed.
+        """
         from hookwork.node_events import stamped
         from hookwork.telemetry import error_type
 
@@ -270,7 +274,7 @@ class NodeActivation(Activation):
         event = Event(
             error_code=error_type(error),
             error_message=str(error),
-            node_info=NodeInfo(path=self.path, status=NODE_FAILED),
+            node_info=NodeInfo(path=self.path, status=NODE_VOIDED if again and self.node.continues else NODE_FAILED),
             custom_metadata={CLOSED_CALLS: closed} if closed else None,
         )
         await self.put(stamped(event, self))

@@ -190,6 +190,7 @@ class Flow:
             compaction=self.inv.setup.compaction is not None,
             user_content=as_user_content(ctx.input) if single_turn else self.inv.user_content,
             single_turn=single_turn,
+            place=ctx.view if single_turn else None,
             extra=self._corrections,
         )
 

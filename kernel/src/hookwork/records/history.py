@@ -24,6 +24,8 @@ KINDS = {
 CLOSED_CALLS = "hookwork_closed_calls"
 #: `NodeInfo.status` of the event that records a node's failed attempt (workflow PER table).
 NODE_FAILED = "failed"
+#: The same for an agent that begins anew: nothing it said before counts for it (workflow RTY-5).
+NODE_VOIDED = "voided"
 
 _NO_ARGS = FrozenDict({})
 
@@ -96,7 +98,8 @@ class Record(msgspec.Struct):
     """What stored events say about one place (ACT-5). Positions are indices into the log; -1 = never.
 
     ``first``, ``newest*`` and ``waiting`` (unanswered or open calls) cover the subtree, ``own*`` and ``calls`` the
-    place itself. ``turns`` counts its model turns. ``failed``: newest failure of a node, which undoes an end before it.
+    place itself. ``turns`` counts its model turns. ``failed``: newest failure of a node, which undoes an end before it;
+    ``voided``: one after which it began anew.
     """
 
     path: str
@@ -113,6 +116,7 @@ class Record(msgspec.Struct):
     end: int = -1
     output: Any = None
     failed: int = -1
+    voided: int = -1
     handover: int = -1
     handover_target: str = ""
     escalated: bool = False
@@ -258,8 +262,8 @@ class HistoryIndex:
     def _take_end(self, position: int, event: Event, record: Record) -> None:
         info = event.node_info
         status = info.status if info is not None else None
-        if status == NODE_FAILED:
-            self._take_failure(position, event, record)
+        if status in (NODE_FAILED, NODE_VOIDED):
+            self._take_failure(position, event, record, voided=status == NODE_VOIDED)
             return
         output = event.output
         if output is None and info is not None and info.message_as_output:
@@ -271,14 +275,18 @@ class HistoryIndex:
             if path != record.path:
                 _set_end(self._record(event.invocation_id, path, position), position, output)
 
-    def _take_failure(self, position: int, event: Event, record: Record) -> None:
+    def _take_failure(self, position: int, event: Event, record: Record, *, voided: bool) -> None:
         """A node's attempt failed: what it gave counts no longer, and the questions it names wait no longer (ASK-5)."""
         record.failed, record.end, record.output = position, -1, None
         closed = (event.custom_metadata or {}).get(CLOSED_CALLS) or ()
         for call in list(record.waiting.values()):
-            if call.path == record.path and call.id in closed and call.closed_at is None:
-                call.closed_at = position
+            if call.path == record.path and (voided or call.id in closed):
+                call.closed_at = position if call.closed_at is None else call.closed_at
                 self._settle(call)
+        if voided:
+            record.voided, record.handover = position, -1
+            record.own.clear()
+            record.calls.clear()
 
     def _take_message(self, position: int, event: Event, path: str) -> None:
         """Words for a place; answers and the results of tasks are news by the calls they answer (ACT-25)."""
@@ -419,7 +427,7 @@ def is_model_turn(event: Event) -> bool:
     """Whether an own event is one of its activation's model turns (tools-plugins EFF-2)."""
     content = event.content
     if content is None:
-        failed_node = event.node_info is not None and event.node_info.status == NODE_FAILED
+        failed_node = event.node_info is not None and event.node_info.status in (NODE_FAILED, NODE_VOIDED)
         return bool(event.error_code) and not failed_node
     if content.role != "model":
         return False

@@ -17,6 +17,7 @@ from hookwork_llm.contents.summaries import Summary, Survivors
 
 if TYPE_CHECKING:
     from hookwork.records.session import Session
+    from hookwork.view import View
 
 _SLOT = "hookwork_llm.contents"
 _RELAYED = "hookwork_llm.relayed"
@@ -37,6 +38,7 @@ def build_contents(
     compaction: bool = False,
     user_content: Content | None = None,
     single_turn: bool = False,
+    place: View | None = None,
     extra: Sequence[Content] = (),
 ) -> PromptContents:
     """The contents of the next request of ``agent``, always a valid prompt (core §4.5).
@@ -51,13 +53,17 @@ def build_contents(
         compaction: honour compaction records (CMP-9).
         user_content: leading content of a scoped or single-turn agent whose delegating call says nothing (CON-9).
         single_turn: add to the leading content that no user reply will come.
+        place: the activation of a single-turn agent: only what was said there counts, and nothing of attempts that
+            failed (workflow RTY-5).
         extra: contents of this request alone (preloaded memory, a correction); they go last.
 
     Returns:
         A read-only sequence. Cost: O(events since the agent's last request on this log), whatever the log's length;
         O(events) for the first request, after a rewind or a new compaction record, and for a handle behind the log.
     """
-    if include_contents == "none":
+    if place is not None:
+        transcript = _at_place(session, place, agent_name, branch, isolation_scope, pairs_by_id)
+    elif include_contents == "none":
         transcript = _current_turn(
             session, agent_name, branch, isolation_scope, pairs_by_id, compaction, alone=single_turn
         )
@@ -181,6 +187,23 @@ def _current_turn(
     if compaction:
         plan = plan_compaction(events, positions, branch=branch, scope=scope, whole=False)
     _take_all(transcript, events, positions, plan)
+    return transcript
+
+
+def _at_place(session: Session, place: View, name: str, branch: str, scope: str, pairs_by_id: bool) -> Transcript:
+    """A transcript of what an activation and what it started have said since it began (anew), with answers to it."""
+    transcript = _empty(session, name, branch, scope, pairs_by_id)
+    record = place.record
+    if record is None:
+        return transcript
+    below = f"{place.path}/"
+    first = max(record.first, record.voided + 1)
+    for position, event in enumerate(session.events[first:], first):
+        if event.invocation_id != place.invocation_id:
+            continue
+        answer = event.author == "user" and not event.path and event.function_responses
+        if answer or event.path == place.path or event.path.startswith(below):
+            transcript.take(position, event)
     return transcript
 
 
