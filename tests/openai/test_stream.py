@@ -338,6 +338,17 @@ def test_agg_23_a_call_without_any_id_keeps_the_one_it_is_given() -> None:
     assert str(calls(found)[0][0]).startswith("adk-")
 
 
+def test_mod_14_one_id_for_two_calls_is_told_apart_from_the_first_fragment_on() -> None:
+    """CASE-HIST-3."""
+    items = [function_call("w", json.dumps({"n": n}), "w", f"fc_{n}") for n in range(2)]
+    partials, found = fold(stream(*items))
+    made = [(name, args) for _, name, args in calls(found)]
+    assert made == [("w", {"n": 0}), ("w", {"n": 1})]
+    ids = [call_id for call_id, _, _ in calls(found)]
+    shown = [part.function_call.id for p in partials if p.content for part in p.content.parts if part.function_call]
+    assert (ids[0], len(set(ids)), set(shown)) == ("w", 2, set(ids))
+
+
 # --- laws ------------------------------------------------------------------------------------------------------------
 
 words = st.text("abc é€\n", min_size=1, max_size=8)

@@ -18,11 +18,12 @@ from hookwork_openai.fragments import call_fragment, text_fragment
 class _StreamedCall:
     """One tool call while it arrives."""
 
-    __slots__ = ("_shown_as", "arguments", "id", "name", "pieces")
+    __slots__ = ("_shown_as", "_taken", "arguments", "id", "name", "pieces")
 
-    def __init__(self) -> None:
+    def __init__(self, taken: set[str]) -> None:
         self.id = ""
         self._shown_as = ""
+        self._taken = taken
         self.name = ""
         self.pieces: list[str] = []
         #: arguments that came as an object, whole.
@@ -30,8 +31,13 @@ class _StreamedCall:
 
     @property
     def wire_id(self) -> str:
-        """Its id, a made one where the server gives none in time; the one it was shown under stays (models AGG-23)."""
-        self._shown_as = self._shown_as or self.id or f"adk-{new_uuid()}"
+        """Its id, a made one where the server gives none in time, or one that another call has (models MOD-14).
+
+        The id it was shown under stays (models AGG-23).
+        """
+        if not self._shown_as:
+            self._shown_as = self.id if self.id and self.id not in self._taken else f"adk-{new_uuid()}"
+            self._taken.add(self._shown_as)
         return self._shown_as
 
     @property
@@ -80,6 +86,7 @@ class ChatStream:
         self._annotations: list[Any] = []
         self._logprobs: list[Any] = []
         self._calls: list[_StreamedCall] = []
+        self._ids: set[str] = set()
         self._by_index: dict[int, _StreamedCall] = {}
 
     def take(self, chunk: Any) -> list[ModelResponse]:
@@ -207,6 +214,6 @@ class ChatStream:
         return last
 
     def _new(self) -> _StreamedCall:
-        call = _StreamedCall()
+        call = _StreamedCall(self._ids)
         self._calls.append(call)
         return call

@@ -23,6 +23,7 @@ class StreamedItem:
     """
 
     __slots__ = (
+        "_taken",
         "annotations",
         "arguments",
         "call_id",
@@ -36,8 +37,9 @@ class StreamedItem:
         "texts",
     )
 
-    def __init__(self, kind: str, item_id: str = "", index: int | None = None) -> None:
+    def __init__(self, kind: str, taken: set[str], item_id: str = "", index: int | None = None) -> None:
         self.kind = kind
+        self._taken = taken
         self.id = item_id
         self.index = index
         self.call_id = ""
@@ -52,7 +54,7 @@ class StreamedItem:
 
     def take(self, item: Mapping[str, Any], *, whole: bool) -> None:
         """Learn from an item object: at its start, or once it is ``whole``."""
-        self.call_id = self.call_id or str(item.get("call_id") or "")
+        self._name_call(str(item.get("call_id") or ""))
         self.name = self.name or str(item.get("name") or "")
         if whole:
             self.said = item
@@ -64,9 +66,14 @@ class StreamedItem:
     @property
     def wire_id(self) -> str:
         """The id under which a call is known, a made one where the service gives none (models AGG-23)."""
-        if not self.call_id:
-            self.call_id = self.id or f"adk-{new_uuid()}"
+        self._name_call(self.id or f"adk-{new_uuid()}")
         return self.call_id
+
+    def _name_call(self, call_id: str) -> None:
+        """The first id stays; one that another call has is replaced (models MOD-14)."""
+        if call_id and not self.call_id:
+            self.call_id = call_id if call_id not in self._taken else f"adk-{new_uuid()}"
+            self._taken.add(self.call_id)
 
     @property
     def raw_arguments(self) -> Any:
@@ -127,6 +134,7 @@ class StreamedItems:
         self._items: list[StreamedItem] = []
         self._by_id: dict[str, StreamedItem] = {}
         self._by_index: dict[int, StreamedItem] = {}
+        self._call_ids: set[str] = set()
 
     def of_event(self, event: Mapping[str, Any], kind: str) -> StreamedItem:
         """The item that an event tells of, a new one when it is the first to."""
@@ -193,7 +201,7 @@ class StreamedItems:
         return newest if newest is not None and newest.kind == kind else None
 
     def _new(self, kind: str, item_id: str, index: int | None) -> StreamedItem:
-        item = StreamedItem(kind, item_id, index)
+        item = StreamedItem(kind, self._call_ids, item_id, index)
         self._items.append(item)
         return item
 
