@@ -9,17 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hookwork_gemini.caching import ContextCache
     from hookwork_gemini.conversion import config_from_genai, from_genai, to_genai
     from hookwork_gemini.model import GeminiModel
 
 _HOMES = {
+    "ContextCache": "caching",
     "GeminiModel": "model",
     "config_from_genai": "conversion",
     "from_genai": "conversion",
     "to_genai": "conversion",
 }
 
-__all__ = ["GeminiModel", "config_from_genai", "from_genai", "to_genai"]
+__all__ = ["ContextCache", "GeminiModel", "config_from_genai", "from_genai", "to_genai"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,8 @@ from weakref import WeakKeyDictionary
 from hookwork.errors import ConfigurationError, ModelError
 from hookwork.model import Model, ModelCapabilities, ModelRequest
 from hookwork.records.metadata import ModelResponse
+from hookwork_gemini.cached_calls import CachedCalls
+from hookwork_gemini.caching import ContextCache
 from hookwork_gemini.capabilities import capabilities_of
 from hookwork_gemini.client import CLIENTS, ClientConfig, make_client, stream_of, uses_vertexai
 from hookwork_gemini.requests import Door, Prepared
@@ -39,6 +41,8 @@ class GeminiModel(Model):
         http_client: an ``httpx2.AsyncClient`` or ``httpx.AsyncClient``; used, never changed, never closed.
         http_options: further options of google-genai's client (HttpOptions or a dict). Its retries are off.
         retry: a `hookwork_modelkit.RetryPolicy`, a dict of its fields, a number of attempts, or True. Default: none.
+        context_cache: a `hookwork_gemini.ContextCache`, a dict of its fields, or True: keep long beginnings of
+            conversations on the server. Default: no caches.
 
     Raises:
         ConfigurationError: no name, or arguments that exclude each other. Nothing is connected before the first call.
@@ -60,6 +64,7 @@ class GeminiModel(Model):
         http_client: Any = None,
         http_options: Any = None,
         retry: RetryPolicy | Mapping[str, Any] | bool | int | None = None,
+        context_cache: ContextCache | Mapping[str, Any] | bool | None = None,
     ) -> None:
         if not name:
             raise ConfigurationError("a Gemini model needs a name, 'gemini-2.5-flash' for example")
@@ -87,6 +92,8 @@ class GeminiModel(Model):
             http_options=http_options,
         )
         self._door = Door(name, self.capabilities.provider, vertexai=vertexai)
+        cache = ContextCache.of(context_cache)
+        self._caching = CachedCalls(cache, self._door) if cache is not None else None
         self._clients: ModelClients[Any] = ModelClients(CLIENTS)
         self._making: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
@@ -112,7 +119,20 @@ class GeminiModel(Model):
 
     async def _called(self, request: ModelRequest, stream: bool) -> Responses:
         client = await self._client()
-        prepared = self._door.prepare(request)
+
+        def ask(asked: ModelRequest) -> Responses:
+            return self._asked(client, self._door.prepare(asked), stream)
+
+        caching = self._caching
+        if caching is None or request.config.cached_content is not None or not request.contents:
+            responses = ask(request)
+        else:
+            responses = caching.responses(client, request, ask)
+        async with aclosing(responses):
+            async for response in responses:
+                yield response
+
+    async def _asked(self, client: Any, prepared: Prepared, stream: bool) -> Responses:
         if not stream:
             yield await self._whole(client, prepared)
             return
@@ -175,4 +195,7 @@ class GeminiModel(Model):
 
     async def close(self) -> None:
         """Let go of the clients; a client is closed when no other model uses it. Idempotent."""
+        client = self._clients.held()
+        if self._caching is not None and client is not None:
+            await self._caching.close(client)
         await self._clients.close()

@@ -23,6 +23,7 @@ class _Table(msgspec.Struct, kw_only=True, omit_defaults=True):
     timeout: float | None = None
     headers: dict[str, str] | None = None
     retry: bool | int | dict[str, Any] | None = None
+    context_cache: bool | dict[str, Any] | None = None
 
 
 def options_from(settings: Mapping[str, Any]) -> dict[str, Any]:
