@@ -15,6 +15,7 @@ import pytest
 from hookwork import Content, Event, InvocationContext, Node, NodeConfig, build_node, text_content
 from hookwork.errors import GraphError, NodeFailed, ValidationError
 from hookwork_workflow import (
+    START,
     FunctionNode,
     GraphNode,
     InputValidationError,
@@ -23,6 +24,7 @@ from hookwork_workflow import (
     OutputValidationError,
     Retry,
     Routed,
+    Workflow,
     node,
     progress,
     routed,
@@ -576,6 +578,28 @@ def test_join_3_a_schema_holds_for_each_predecessors_value() -> None:
 )
 def test_join_4_how_many_it_takes(require: Any, arrived: str, optional: str, ready: bool) -> None:
     assert Join("both", require).is_ready(set(arrived), ["a", "b", "c"], set(optional)) is ready
+
+
+def test_join_4_the_least_it_takes() -> None:
+    names = ["a", "b", "c"]
+    assert [Join("both", require).least(names) for require in ("all", "any", 2)] == [3, 1, 2]
+    assert Join("both").least(names, ["c"]) == 2
+    assert Join("both").least(["a"], ["a"]) == 1
+
+
+async def test_join_1_a_wide_join_is_not_looked_through_at_each_arrival() -> None:
+    """A fan-out over n nodes takes linear time: the join is asked once, when enough have arrived."""
+    asked = []
+
+    class Counting(Join):
+        def is_ready(self, arrived: Any, predecessors: Any, optional: Any = ()) -> bool:
+            asked.append(len(arrived))
+            return super().is_ready(arrived, predecessors, optional)
+
+    steps = [node(lambda x: x, name=f"n{i}", inline=True) for i in range(300)]
+    trial = await Workflow("wide", START >> tuple(steps) >> Counting("all")).test(7)
+    assert len(trial.output) == 300
+    assert asked == [300]
 
 
 @pytest.mark.parametrize("require", [0, -1, True, "most", 1.5, None])

@@ -83,11 +83,14 @@ class Status:
 class _Place:
     """What is known of one node: its triggers that wait, how often it was activated, what goes on now."""
 
-    __slots__ = ("current", "needs_cause", "node", "runs", "status", "triggers")
+    __slots__ = ("current", "least", "needs_cause", "node", "runs", "status", "triggers")
 
-    def __init__(self, node: Node, predecessors: int) -> None:
+    def __init__(self, node: Node, graph: Graph) -> None:
+        predecessors = graph.predecessors(node.name)
         self.node = node
-        self.needs_cause = predecessors > 1
+        self.needs_cause = len(predecessors) > 1
+        #: triggers that a join takes at least.
+        self.least = node.least(predecessors, graph.optional(node.name)) if isinstance(node, Join) else 1
         self.triggers: list[Trigger] = []
         self.current: Activity | None = None
         self.runs = 0
@@ -112,7 +115,7 @@ class Progress:
         #: terminal node → its newest output (RSL-1, RSL-2).
         self.outputs: dict[str, Any] = {}
         self.created: dict[str, Activity] = {}
-        self._places = {name: _Place(node, len(graph.predecessors(name))) for name, node in graph.nodes.items()}
+        self._places = {name: _Place(node, graph) for name, node in graph.nodes.items()}
         self._recorded: list[tuple[int, int, Activity]] = []
         self._serial = count()  # several ends may stand at one position: answers of one message
 
@@ -185,6 +188,8 @@ class Progress:
         """What a join fires on, one trigger for each predecessor, the newest; they are used up (JOIN-1, JOIN-2)."""
         node = place.node
         assert isinstance(node, Join)
+        if len(place.triggers) < (place.least if cause is None else len(cause)):
+            return []  # looked at before the rest: a wide join is offered each of its predecessors
         predecessors = self.graph.predecessors(node.name)
         newest = {trigger.name: trigger for trigger in place.triggers}
         if cause is None:

@@ -63,6 +63,12 @@ class Join(GraphNode[Any, dict[str, Any]]):
             return all(name in arrived for name in required) and bool(arrived)
         return len(arrived) >= self.require
 
+    def least(self, predecessors: Sequence[str], optional: Collection[str] = ()) -> int:
+        """How many completions it takes at least; with fewer there is no need to ask `is_ready`."""
+        if self.require == "all":
+            return max(len(predecessors) - len(optional), 1)
+        return 1 if self.require == "any" else self.require
+
     def gather(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The input of an activation: predecessor name → its output, None when it had none (JOIN-2)."""
         return dict(values)
