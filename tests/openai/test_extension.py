@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,14 @@ def test_reg_1a_names_that_are_openais(name: str) -> None:
 @pytest.mark.parametrize("name", ["my-gpt-5", "olive", "o", "opus", "o3x", "GPT-5", "gemini-3-flash", "llama3", ""])
 def test_reg_1a_other_names_belong_to_somebody_else(name: str) -> None:
     assert extension.create_model(name, {}, False) is None
+
+
+def test_sdk_14_an_inline_flag_after_the_start_is_no_pattern() -> None:
+    """Who wants other spellings registers ``(?i)^…``; ours are case-sensitive (models REG-2)."""
+    with pytest.raises(re.error):
+        re.compile("^(?i)gpt-")
+    assert re.compile("(?i)^gpt-").search("GPT-5")
+    assert extension._NAMES.flags & re.IGNORECASE == 0
 
 
 def test_reg_1_with_the_prefix_every_name_is_taken() -> None:
