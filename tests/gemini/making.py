@@ -10,10 +10,15 @@ from tests.gemini.service import KEY, Service
 from hookwork import ModelRequest, ModelResponse, user_content
 from hookwork_gemini import GeminiModel
 
+#: Reading the system's certificates takes most of the time of a test; nothing here is encrypted.
+NO_TLS = {"client_args": {"verify": False}, "async_client_args": {"verify": False}}
+
 
 def api_model(service: Service, name: str = "gemini-2.5-flash", **options: Any) -> GeminiModel:
     """On the Gemini API."""
-    return GeminiModel(name, **{"api_key": KEY, "base_url": service.url, "api_version": "v1beta", **options})
+    return GeminiModel(
+        name, **{"api_key": KEY, "base_url": service.url, "api_version": "v1beta", "http_options": NO_TLS, **options}
+    )
 
 
 def vertex_model(service: Service, name: str = "gemini-2.5-flash", **options: Any) -> GeminiModel:
@@ -21,7 +26,7 @@ def vertex_model(service: Service, name: str = "gemini-2.5-flash", **options: An
     from google.oauth2.credentials import Credentials
 
     given = {"project": "p1", "location": "europe-west4", "credentials": Credentials(token="token-77")}
-    return GeminiModel(name, **{**given, "base_url": service.url, **options})
+    return GeminiModel(name, **{**given, "base_url": service.url, "http_options": NO_TLS, **options})
 
 
 def asking(text: str = "hi", **config: Any) -> ModelRequest:

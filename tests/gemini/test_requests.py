@@ -64,6 +64,13 @@ async def test_gem_1_vertex_ai_is_called_with_a_token(service: Service) -> None:
     assert received.headers["authorization"] == ["Bearer token-77"]
 
 
+async def test_gem_1_vertex_ai_in_express_mode_takes_a_key(service: Service) -> None:
+    await whole_of(GeminiModel("gemini-2.5-flash", vertexai=True, api_key=KEY, base_url=service.url))
+    received = service.received[-1]
+    assert received.path == "/v1beta1/publishers/google/models/gemini-2.5-flash:generateContent"
+    assert received.headers["x-goog-api-key"] == [KEY]
+
+
 async def test_gem_1_without_arguments_the_environment_decides(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

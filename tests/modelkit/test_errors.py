@@ -114,6 +114,24 @@ def test_err_1_httpx2_errors_are_known_as_well() -> None:
     assert failed.kind == "timeout"
 
 
+@pytest.mark.parametrize(
+    ("name", "retryable", "kind"),
+    [
+        ("DefaultCredentialsError", False, "auth"),
+        ("RefreshError", False, "auth"),
+        ("RefreshError", True, "connection"),
+        ("TransportError", False, "connection"),
+    ],
+)
+def test_err_1_credentials_are_wrong_or_could_not_be_fetched(name: str, retryable: bool, kind: str) -> None:
+    from google.auth import exceptions
+
+    failed = transport_error("p", "m", getattr(exceptions, name)("secret", retryable=retryable))
+    assert failed is not None
+    assert (failed.kind, failed.retryable) == (kind, kind == "connection")
+    assert "secret" not in str(failed)
+
+
 def test_err_1_a_connection_lost_after_a_response_is_a_broken_stream() -> None:
     failed = transport_error("p", "m", httpx.ReadError("x"), started=True)
     assert failed is not None

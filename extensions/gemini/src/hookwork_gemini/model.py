@@ -36,7 +36,8 @@ class GeminiModel(Model):
         credentials: google.auth credentials. Default: those of the environment.
         base_url: another address of the API, a proxy's for example.
         api_version: ``v1``, ``v1beta`` … Default: ``GOOGLE_GENAI_API_VERSION``, else the SDK's.
-        timeout: seconds for a call; None: no limit.
+        timeout: seconds to wait for a connection, and for each further piece of an answer; None: no limit. The service
+            is told of it too.
         headers: sent with every call.
         http_client: an ``httpx2.AsyncClient`` or ``httpx.AsyncClient``; used, never changed, never closed.
         http_options: further options of google-genai's client (HttpOptions or a dict). Its retries are off.

@@ -163,6 +163,8 @@ def transport_error(provider: str, model: str, error: BaseException, *, started:
     """
     names = {kind.__name__ for kind in type(error).__mro__}
     if names & _CREDENTIALS:
+        if "TransportError" in names or getattr(error, "retryable", False):  # no answer to a request for a token
+            return model_error(provider, model, kind="connection", retryable=True, started=started)
         return model_error(provider, model, kind="auth", retryable=False, started=started)
     if names & _TIMEOUTS:
         return model_error(provider, model, kind="timeout", retryable=True, started=started)
