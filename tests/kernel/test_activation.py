@@ -18,10 +18,10 @@ from hookwork import (
     InvocationContext,
     Pause,
 )
-from hookwork.starting import check_run_id
 from hookwork.errors import (
     InvalidRunId,
 )
+from hookwork.starting import check_run_id
 from hookwork.view import segment_name
 
 # --- pause and resume -------------------------------------------------------------------------------------------------

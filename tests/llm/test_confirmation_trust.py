@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from hookwork.starting import activate
 from hookwork.agent import Agent
 from hookwork.context import InvocationContext
 from hookwork.merge import MergePoint
 from hookwork.plugins.plugin import FunctionPlugin
 from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part
 from hookwork.records.event import Event, EventActions, NodeInfo, ToolConfirmation, new_event
+from hookwork.starting import activate
 from hookwork.tool import Finished
 from hookwork_inmemory import InMemorySessionService
 from hookwork_llm import LlmAgent, tool
