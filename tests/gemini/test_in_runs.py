@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from tests.gemini.live_service import Line, live_server
 from tests.gemini.making import api_model, vertex_model, whole_of
 from tests.gemini.service import Failure, Reply, Service, chunk, error_body
@@ -26,7 +27,7 @@ from hookwork.errors import ModelError
 from hookwork.live import SessionResumption
 from hookwork.platform import use_sleep
 from hookwork.records.codec import dump
-from hookwork_llm import LlmAgent, tool
+from hookwork_llm import GoogleSearchTool, LlmAgent, tool
 
 BACKENDS = pytest.mark.parametrize("make", [api_model, vertex_model])
 STREAMS = pytest.mark.parametrize("stream", [False, True])
@@ -292,6 +293,56 @@ async def test_mod_1_a_model_of_a_name_is_closed_with_the_runner(
     assert CLIENTS.count() == before
 
 
+class Answer(BaseModel):
+    sky: str
+    degrees: int | None = None
+
+
+async def test_cap_3_schema_and_tools_together_on_vertex_ai(service: Service) -> None:
+    service.scripts = [
+        Reply(chunk({"functionCall": {"name": "weather", "args": {"city": "A"}}}, finish="STOP")),
+        Reply(chunk({"text": '{"sky": "clear", "degrees": 21}'}, finish="STOP")),
+    ]
+    model = vertex_model(service)
+    async with runner_of(model, tools=[weather], output_schema=Answer, output_key="out") as runner:
+        await turn(runner, "x", stream=False)
+        session = await runner.sessions.get_session(app_name=runner.app_name, user_id="u", session_id="s")
+    await model.close()
+    body = service.received[0].body
+    assert [one["name"] for one in body["tools"][0]["functionDeclarations"]] == ["weather"]
+    assert body["generationConfig"]["responseMimeType"] == "application/json"
+    assert body["generationConfig"]["responseJsonSchema"]["properties"]["sky"]["type"] == "string"
+    assert session.state["out"] == {"sky": "clear", "degrees": 21}
+
+
+async def test_cap_3_schema_and_tools_by_a_tool_on_the_gemini_api(service: Service) -> None:
+    service.scripts = [
+        Reply(chunk({"functionCall": {"name": "set_model_response", "args": {"sky": "clear"}}}, finish="STOP")),
+    ]
+    model = api_model(service)
+    async with runner_of(model, tools=[weather], output_schema=Answer, output_key="out") as runner:
+        await turn(runner, "x", stream=False)
+        session = await runner.sessions.get_session(app_name=runner.app_name, user_id="u", session_id="s")
+    await model.close()
+    body = service.received[0].body
+    names = [one["name"] for one in body["tools"][0]["functionDeclarations"]]
+    assert sorted(names) == ["set_model_response", "weather"]
+    assert "generationConfig" not in body
+    assert session.state["out"]["sky"] == "clear"
+
+
+async def test_cap_5_a_built_in_tool_is_the_services(service: Service) -> None:
+    found = {"webSearchQueries": ["q"], "groundingChunks": [{"web": {"uri": "u", "title": "t"}}]}
+    service.always = Reply(chunk({"text": "found"}, finish="STOP", groundingMetadata=found))
+    model = api_model(service)
+    async with runner_of(model, tools=[GoogleSearchTool()]) as runner:
+        events = await turn(runner, "x", stream=True)
+    await model.close()
+    assert service.received[0].body["tools"] == [{"googleSearch": {}}]
+    assert events[-1].grounding_metadata is not None
+    assert events[-1].grounding_metadata.web_search_queries == ("q",)
+
+
 # --- live -------------------------------------------------------------------------------------------------------------
 
 
@@ -332,11 +383,19 @@ async def test_case_live_1_the_ten_minute_line_cut(make: Any, monkeypatch: pytes
 
             with use_sleep(sleep), pytest.raises(ModelError) as caught:
                 await read()
+            server.talks = [Line.hang_up]
+            again = runner.run_live(
+                user_id="u", session_id="s", config=LiveRunConfig(session_resumption=SessionResumption(handle="h2"))
+            )
+            await again.close()
+            async for _ in again:
+                pass
         await model.close()
         resumed = [setup["sessionResumption"] for setup in server.setups]
         vertex = make is vertex_model
         marked = {"transparent": True} if vertex else {}
         assert resumed[:3] == [{}, {"handle": "h1", **marked}, {"handle": "h2", **marked}]
+        assert resumed[-1] == {"handle": "h2", **marked}, "a new run goes on where its caller says"
         assert len(frames) == 1, "no history is sent to a session that resumes"
         assert (caught.value.kind, caught.value.code) == ("live", "1006")
         assert waits == sorted(waits)

@@ -45,5 +45,6 @@ def test_the_model_alone(service: Service) -> None:
 def test_every_option_is_described() -> None:
     for name in _Table.__struct_fields__:
         assert f"`{name}`" in TEXT
-    for tool in GeminiModel("gemini-3-pro").capabilities.builtin_tools:
-        assert f"`{tool}`" in TEXT
+    for vertex in (False, True):
+        for tool in GeminiModel("gemini-3-pro", vertexai=vertex).capabilities.builtin_tools:
+            assert f"`{tool}`" in TEXT

@@ -13,6 +13,8 @@ _VERSION = re.compile(r"^gemini-(\d+(?:\.\d+)?)")
 
 _BUILTIN_TOOLS = ("google_search", "google_search_retrieval", "google_maps", "url_context", "code_execution",
                   "computer_use")  # fmt: skip
+_VERTEX_TOOLS = ("enterprise_web_search", "retrieval", "parallel_ai_search", "exa_ai_search")
+_API_TOOLS = ("file_search", "mcp_servers")
 
 
 def version_of(name: str) -> float | None:
@@ -24,7 +26,7 @@ def version_of(name: str) -> float | None:
 def capabilities_of(name: str, *, vertexai: bool) -> ModelCapabilities:
     """The capability record of a model on one of the two backends."""
     version = version_of(name)
-    own_tools = ("enterprise_web_search", "retrieval") if vertexai else ("file_search",)
+    own_tools = _VERTEX_TOOLS if vertexai else _API_TOOLS
     return ModelCapabilities(
         provider=VERTEX_AI if vertexai else GEMINI_API,
         live=True,
