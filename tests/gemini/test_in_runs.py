@@ -327,7 +327,7 @@ async def test_cap_3_schema_and_tools_by_a_tool_on_the_gemini_api(service: Servi
     body = service.received[0].body
     names = [one["name"] for one in body["tools"][0]["functionDeclarations"]]
     assert sorted(names) == ["set_model_response", "weather"]
-    assert "generationConfig" not in body
+    assert not body.get("generationConfig")
     assert session.state["out"]["sky"] == "clear"
 
 
