@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.activation import Activation
 from hookwork.errors import ToolArgumentError, ToolError
+from hookwork.inside import invocation_of
 from hookwork.node import Pause
 from hookwork.records.content import Content, text_content
 from hookwork.records.request import FunctionDeclaration
@@ -67,7 +68,9 @@ class SingleTurnTool(AgentCallTool):
         value = self.checked(args)
         segment = ctx.path[ctx.path.rfind("/") + 1 :]
         branch = f"{ctx.branch}.{segment}" if ctx.branch else segment
-        activation = Activation(ctx._inv, self.agent, ctx.path, input=value, branch=branch, scope=ctx.isolation_scope)
+        activation = Activation(
+            invocation_of(ctx), self.agent, ctx.path, input=value, branch=branch, scope=ctx.isolation_scope
+        )
         try:
             async for event in activation:
                 if ctx.emit_event is not None:

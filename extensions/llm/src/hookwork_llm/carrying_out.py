@@ -63,7 +63,7 @@ async def _tool(agent: LlmAgent, ctx: InvocationContext, call: Mapping[str, Any]
         raise ConfigurationError(f"agent {agent.name!r} has no tool {call['tool']!r} that can be run")
     confirmation = call.get("confirmation")
     tool_ctx = ToolContext(
-        ctx._inv,
+        flow.inv,
         agent,
         ctx.branch,
         ctx.isolation_scope,

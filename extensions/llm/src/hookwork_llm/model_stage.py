@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.effects import perform
 from hookwork.errors import LimitExceeded, ModelError, PluginError
+from hookwork.inside import effect_call, invocation_of
 from hookwork.merge import cancel_and_wait
 from hookwork.model import Model, ModelRequest
 from hookwork.platform import new_uuid
@@ -167,6 +168,7 @@ class ModelStage:
         "agent",
         "ctx",
         "event_id",
+        "inv",
         "model",
         "plain",
         "request",
@@ -191,6 +193,7 @@ class ModelStage:
         self.model = model
         self.request = request
         self.ctx = ctx
+        self.inv = invocation_of(ctx)
         self.stream = stream
         self.stage: Stage | None = None
         self.source = "default"
@@ -204,7 +207,7 @@ class ModelStage:
         When nobody listens (``plain``) this is the model's own stream: the flow then calls `polished` on each
         response, and `stray` when a CancelledError comes out of it.
         """
-        inv = self.ctx._inv
+        inv = self.inv
         hooks, agent = inv.hooks, self.agent
         chain = hooks.around_model
         #: who drives the stage, and how often that task had been asked to cancel before.
@@ -232,7 +235,7 @@ class ModelStage:
 
     def _waits(self, call_id: str) -> bool:
         """Whether a call of an id is open, whoever made it, or one of this agent's has no real response yet."""
-        for call in self.ctx._inv.history().unanswered.values():
+        for call in self.inv.history().unanswered.values():
             if call.id == call_id:
                 last = call.last_response
                 if call.is_open or (call.author == self.agent.name and (last is None or last.placeholder)):
@@ -263,7 +266,7 @@ class ModelStage:
         return failed
 
     async def _staged(self) -> AsyncGenerator[ModelResponse, None]:
-        inv, ctx, request, agent = self.ctx._inv, self.ctx, self.request, self.agent
+        inv, ctx, request, agent = self.inv, self.ctx, self.request, self.agent
         hooks = inv.hooks
         if hooks.before_model or agent.before_model:
             answer = await self._decided("before_model", ctx, request)
@@ -312,7 +315,7 @@ class ModelStage:
             self.stage.outcome = StageOutcome(final, source=self.source)
 
     async def _decided(self, hook: str, *values: Any) -> ModelResponse | None:
-        chain = getattr(self.ctx._inv.hooks, hook)
+        chain = getattr(self.inv.hooks, hook)
         decided = await first(chain, hook, *values) if chain else None
         if decided is not None:
             answer, self.source = decided
@@ -329,7 +332,7 @@ class ModelStage:
 
     async def _recovered(self, error: Exception) -> ModelResponse:
         """What ``on_model_error`` makes of an error; without a value the error goes on (MCB-3)."""
-        hooks = self.ctx._inv.hooks
+        hooks = self.inv.hooks
         if hooks.on_model_error or self.agent.on_model_error:
             answer = await self._decided("on_model_error", self.ctx, self.request, error)
             if answer is not None:
@@ -351,7 +354,7 @@ class ModelStage:
 
     def _effect(self) -> AsyncGenerator[ModelResponse, None]:
         """The model call, in place or through the effect hook, under a span when somebody traces."""
-        inv = self.ctx._inv
+        inv = self.inv
         if inv.hooks.perform_model:
             source = self._performed()
         else:
@@ -363,7 +366,7 @@ class ModelStage:
         """The model call alone, without its callbacks; the span ends before the answer is handed on (TEL-12)."""
         from hookwork.telemetry import start_span, traced_stream
 
-        inv = self.ctx._inv
+        inv = self.inv
         span = start_span(
             inv.tracer,
             f"generate_content {self.request.model or self.model.name}",
@@ -402,9 +405,9 @@ class ModelStage:
         async def run() -> ModelResponse:
             try:
                 result, self.source = await perform(
-                    ctx._inv.hooks.perform_model,
+                    self.inv.hooks.perform_model,
                     "perform_model",
-                    lambda then: ctx._effect("model", ctx.idempotency_key, data, then, partials.put_nowait),
+                    lambda then: effect_call(ctx, "model", ctx.idempotency_key, data, then, partials.put_nowait),
                     lambda: self._carried_out(partials),
                 )
                 if not isinstance(result, ModelResponse):
@@ -427,7 +430,7 @@ class ModelStage:
 
     async def _carried_out(self, partials: asyncio.Queue[ModelResponse | None]) -> ModelResponse:
         """The model call here and now, each time a plugin asks for it; every one counts (FLOW-4, FLOW-13)."""
-        self.ctx._inv.count_llm_call()
+        self.inv.count_llm_call()
         final: ModelResponse | None = None
         ids = CallIds(self._waits)
         async with aclosing(open_stream(self.model, self.request, stream=self.stream)) as stream:

@@ -23,6 +23,7 @@ from hookwork.errors import (
     ToolResultError,
     ValidationError,
 )
+from hookwork.inside import effect_call
 from hookwork.merge import MergePoint
 from hookwork.node import Pause
 from hookwork.plugins.dispatch import first, first_callback
@@ -126,7 +127,7 @@ class ToolCall:
         self.buffer = DeltaBuffer()
         own = flow.ctx
         self.ctx = ToolContext(
-            own._inv,
+            flow.inv,
             flow.agent,
             own.branch,
             own.isolation_scope,
@@ -155,7 +156,7 @@ class ToolCall:
 
     async def execute(self) -> None:
         """Run the call to its response; errors become ``{"error": …}``, only our own cancellation leaves (TL-21)."""
-        inv = self.ctx._inv
+        inv = self.flow.inv
         self.task = asyncio.current_task()
         try:
             result = await self._around() if inv.hooks.around_tool or inv.tracer is not None else await self._staged()
@@ -180,7 +181,7 @@ class ToolCall:
         self.answer({"error": error_text(error)})
 
     async def _around(self) -> dict[str, Any] | None:
-        inv = self.ctx._inv
+        inv = self.flow.inv
         if inv.tracer is None:
             return await self._in_hooks()
         from hookwork.telemetry import record_error, span_context, start_span
@@ -214,7 +215,7 @@ class ToolCall:
             span.end()
 
     async def _in_hooks(self) -> dict[str, Any] | None:
-        chain = self.ctx._inv.hooks.around_tool
+        chain = self.flow.inv.hooks.around_tool
         if not chain:
             return await self._staged()
         stage = Stage("tool")
@@ -234,7 +235,7 @@ class ToolCall:
         result: dict[str, Any] | None = None
         try:
             given = None
-            if self.ctx._inv.hooks.before_tool or self.flow.agent.before_tool:
+            if self.flow.inv.hooks.before_tool or self.flow.agent.before_tool:
                 given = await self._value("before_tool", self.ctx, self.tool, self.args)
             if given is not None:
                 self.finished = True  # nothing runs that could answer later
@@ -258,7 +259,7 @@ class ToolCall:
         return await self._after(result)
 
     def _has_after(self) -> bool:
-        return bool(self.ctx._inv.hooks.after_tool or self.flow.agent.after_tool)
+        return bool(self.flow.inv.hooks.after_tool or self.flow.agent.after_tool)
 
     async def _recover(self) -> dict[str, Any] | None:
         try:
@@ -311,7 +312,7 @@ class ToolCall:
 
     async def _decided(self, hook: str, *values: Any) -> dict[str, Any] | None:
         """The first plugin's value, else the first of the agent's own callbacks."""
-        chain = getattr(self.ctx._inv.hooks, hook)
+        chain = getattr(self.flow.inv.hooks, hook)
         decided = await first(chain, hook, *values) if chain else None
         if decided is not None:
             self.source = decided[1]
@@ -332,7 +333,7 @@ class ToolCall:
         validator = capability(self.tool, ArgumentValidator)
         converted = validator.validate_args(self.args) if validator is not None else None
         await self._gate(converted)
-        if self.ctx._inv.hooks.perform_tool:
+        if self.flow.inv.hooks.perform_tool:
             return await self._performed(validator, converted)
         return self._wrapped(await run_body(self.tool, self.ctx, self.args, validator, converted))
 
@@ -377,7 +378,7 @@ class ToolCall:
         def describe(then: Any) -> Any:
             if self.entered is not None:
                 self.entered.set()  # the next call may enter its effect (EFF-6)
-            return ctx._effect("tool", ctx.idempotency_key, data, then)
+            return effect_call(ctx, "tool", ctx.idempotency_key, data, then)
 
         confirmation = dump(ctx.tool_confirmation) if ctx.tool_confirmation is not None else None
         data = {
@@ -387,7 +388,7 @@ class ToolCall:
             "confirmation": confirmation,
         }
         result, owner = await perform(
-            ctx._inv.hooks.perform_tool,
+            self.flow.inv.hooks.perform_tool,
             "perform_tool",
             describe,
             default,

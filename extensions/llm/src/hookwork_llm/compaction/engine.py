@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hookwork.errors import CompactionError
+from hookwork.inside import effect_call, invocation_of
 from hookwork.plugins.dispatch import first
 from hookwork.records.content import Content
 from hookwork.records.event import Event
@@ -70,7 +71,7 @@ class Compaction:
         Raises:
             CompactionError: the summary failed; nothing was stored (CMP-10).
         """
-        config, inv = self.config, ctx._inv
+        config, inv = self.config, invocation_of(ctx)
         if not config.compaction_interval or outcome.kind in ("failed", "limit"):
             return None
         state = inv.compaction
@@ -100,7 +101,7 @@ class Compaction:
 
         A failure is logged and the turn goes on (CMP-10).
         """
-        inv = ctx._inv
+        inv = invocation_of(ctx)
         if not self.retains_tail:
             return None
         state: TailState = inv.compaction
@@ -135,7 +136,7 @@ class Compaction:
 
     def _size(self, ctx: CallbackContext, agent: LlmAgent, model: Model | None) -> float:
         """Tokens of the next prompt (CMP-5)."""
-        inv = ctx._inv
+        inv = invocation_of(ctx)
         size = reported_size(inv.session, branch=ctx.branch, scope=ctx.isolation_scope)
         if size is not None:
             return size
@@ -153,7 +154,7 @@ class Compaction:
         return characters(contents) / CHARS_PER_TOKEN
 
     def _tail(self, ctx: CallbackContext, timeline: Timeline) -> Window | None:
-        inv = ctx._inv
+        inv = invocation_of(ctx)
         branch, scope = ctx.branch, ctx.isolation_scope
 
         def visible(lane: Lane) -> bool:
@@ -184,7 +185,7 @@ class Compaction:
         self, ctx: CallbackContext, timeline: Timeline, window: Window, *, filtered: bool
     ) -> Event | None:
         """Summarise a window and store the record, unless something happened to it meanwhile (CMP-7)."""
-        inv = ctx._inv
+        inv = invocation_of(ctx)
         events = [_shown(timeline.events[position]) for position in (*window.seeds, *window.positions)]
         content, usage = await self._summary(ctx, events)
         if content is None:
@@ -208,7 +209,7 @@ class Compaction:
 
     async def _summary(self, ctx: CallbackContext, events: Sequence[Event]) -> tuple[Content | None, Any]:
         """Ask the summarizer and count what it cost, whatever its answer is worth."""
-        inv, summarizer = ctx._inv, self.summarizer
+        inv, summarizer = invocation_of(ctx), self.summarizer
         name = str(getattr(summarizer, "name", None) or type(summarizer).__name__)
         try:
             if inv.hooks.perform_model and hasattr(summarizer, "request"):
@@ -240,7 +241,7 @@ def _shown(event: Event) -> Event:
 
 async def _filtered(ctx: CallbackContext, event: Event) -> Event:
     """``on_event`` may rewrite the words of a summary, nothing else of the record (CMP-7, CMP-9)."""
-    replaced = await first(ctx._inv.hooks.on_event, "on_event", ctx, event)
+    replaced = await first(invocation_of(ctx).hooks.on_event, "on_event", ctx, event)
     record = event.actions.compaction
     assert record is not None
     if replaced is None or replaced[0] is event:
@@ -259,7 +260,7 @@ async def _performed(ctx: CallbackContext, summarizer: Any, events: Sequence[Eve
     from hookwork.effects import perform
     from hookwork.records.codec import dump
 
-    inv = ctx._inv
+    inv = invocation_of(ctx)
     request = summarizer.request(events)
     data = {
         "model": summarizer.name,
@@ -274,7 +275,7 @@ async def _performed(ctx: CallbackContext, summarizer: Any, events: Sequence[Eve
     response, _ = await perform(
         inv.hooks.perform_model,
         "perform_model",
-        lambda then: ctx._effect("model", key, data, then),
+        lambda then: effect_call(ctx, "model", key, data, then),
         lambda: summarizer.answer(request),
     )
     inv.usage.add(USAGE_NAME, response.model_version or summarizer.name, response.usage_metadata)

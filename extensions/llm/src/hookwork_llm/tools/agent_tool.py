@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.agent import Agent, AgentTree
 from hookwork.errors import ConfigurationError, ToolArgumentError, ToolError
+from hookwork.inside import invocation_of
 from hookwork.records.request import FunctionDeclaration
 from hookwork.tool import Tool
 from hookwork_llm.object_schema import InvalidObject, ObjectSchema, read_object
@@ -128,10 +129,13 @@ class AgentTool(Tool):
 
     def _setup(self, ctx: ToolContext) -> ChildSetup:
         """Built once per parent run: this object may serve several runs and runners at once."""
-        kept = ctx._inv.prepared
+        kept = invocation_of(ctx).prepared
         found = kept.get(id(self))
         if found is None or found[0] is not self:
-            found = kept[id(self)] = (self, ChildSetup(self._tree, ctx._inv, include_plugins=self.include_plugins))
+            found = kept[id(self)] = (
+                self,
+                ChildSetup(self._tree, invocation_of(ctx), include_plugins=self.include_plugins),
+            )
         setup: ChildSetup = found[1]
         return setup
 

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from hookwork.inside import invocation_of
 from hookwork.records.content import Content, Part
 from hookwork.records.request import FunctionDeclaration
 from hookwork.tool import Tool, pack_tool
@@ -47,7 +48,7 @@ class LoadArtifactsTool(Tool):
         )
 
     async def process_request(self, ctx: ToolContext, request: ModelRequest) -> None:
-        if ctx._inv.artifacts is None:
+        if invocation_of(ctx).artifacts is None:
             return
         pack_tool(request, self)
         names = await ctx.artifacts.list()

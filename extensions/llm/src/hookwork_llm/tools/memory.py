@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from hookwork.inside import invocation_of
 from hookwork.records.codec import dump
 from hookwork.records.content import Content, text_content
 from hookwork.records.request import FunctionDeclaration
@@ -79,7 +80,7 @@ class PreloadMemoryTool(Tool):
 
     async def _remembered(self, ctx: ToolContext, query: str) -> str:
         """The text for a query, searched for once per run."""
-        kept = ctx._inv.prepared
+        kept = invocation_of(ctx).prepared
         found = kept.get(id(self))
         if found is None or found[0] is not self:
             found = kept[id(self)] = (self, {})

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hookwork.errors import ConfigurationError
+from hookwork.inside import invocation_of, owner_of
 from hookwork.records.codec import load
 from hookwork.records.request import ToolDeclaration
 from hookwork.tool import Tool
@@ -53,8 +54,8 @@ class ModelTool(Tool):
 
     def _check_capability(self, ctx: ToolContext) -> None:
         """Raise when the agent's model does not have the tool (models CAP-5)."""
-        owner = ctx._owner
-        prepared = ctx._inv.prepared_for(owner) if owner is not None else None  # type: ignore[arg-type]
+        owner = owner_of(ctx)
+        prepared = invocation_of(ctx).prepared_for(owner) if owner is not None else None  # type: ignore[arg-type]
         model = getattr(prepared, "model", None)
         if model is None:
             return
