@@ -19,6 +19,8 @@ from hookwork.errors import (
     UnsupportedOperationError,
     ValidationError,
 )
+from hookwork.platform import use_clock, use_uuids
+from hookwork.records.event import Event
 from hookwork.services import SessionCapabilities
 from hookwork_testkit.suites.base import BASE_TIME, say, texts
 from hookwork_vertexai import VertexAiSessionService
@@ -788,3 +790,117 @@ def _stored(fake: FakeVertex) -> list[str]:
     """The texts that the service holds."""
     events = fake.engine(ENGINE).sessions["s-1"].events
     return [item["content"]["parts"][0]["text"] for _, item in events]
+
+
+async def test_fake_3_an_event_of_year_one_can_be_lived_with(fake: FakeVertex) -> None:
+    """A writer that sends no time gets that one."""
+    service = sessions(fake)
+    session = await service.create_session(**KEY)
+    item = {"name": "x/events/1", "author": "a", "invocationId": "i", "timestamp": "0001-01-01T00:00:00Z"}
+    fake.engine(ENGINE).sessions["s-1"].events.append((-62135596800000000, item))
+    assert await service.refresh(session) == 1
+    assert await service.refresh(session) == 0
+    await service.append_event(session, say("later", at=1))
+    assert texts(await service.get_session(**KEY)) == ["", "later"]
+    await service.close()
+
+
+async def test_ses_19_redelivery_looks_what_another_process_has_stored(fake: FakeVertex) -> None:
+    """GEN-8, durable DUR-3: a run that is recovered elsewhere appends its own events again."""
+    before, after = sessions(fake), sessions(fake)
+    first = await before.create_session(**KEY)
+    second = await after.get_session(**KEY)
+    stored = await before.append_event(first, say("one", at=1, delta={"k": 1}))
+    again = await after.append_event(second, stored.replace(author="again"), redelivery=True)
+    assert again == stored
+    assert (texts(second), second.state["k"]) == (["one"], 1)
+    assert _stored(fake) == ["one"]
+    await before.close()
+    await after.close()
+
+
+async def test_cs_46_a_turn_asks_for_as_much_whatever_the_length(fake: FakeVertex) -> None:
+    """LOG-10: the same requests, with the same limits, at 30, 100 and 300 events."""
+    service = sessions(fake)
+    session = await service.create_session(**KEY)
+    asked = []
+    for length in (30, 100, 300):
+        while len(session.events) < length:
+            await service.append_event(session, say(str(len(session.events)), at=len(session.events)))
+        fake.requests.clear()
+        turn = await service.get_session(**KEY)
+        await service.append_event(turn, say("question", at=1000 + length))
+        await service.append_event(turn, say("answer", at=1001 + length))
+        await service.refresh(session)
+        asked.append([(request.route, request.query.get("pageSize")) for request in fake.requests])
+    assert sorted(asked[0]) == sorted(asked[1]) == sorted(asked[2])
+    assert len(asked[0]) == 6
+    await service.close()
+
+
+@pytest.mark.parametrize(
+    ("route", "answer"),
+    [
+        ("get", '{"userId": "u1"}'),
+        ("get", '{"userId": "u1", "createTime": 5}'),
+        ("get", '{"userId": "u1", "createTime": "2025-01-01T00:00:00Z", "sessionState": [1]}'),
+        ("events", '{"sessionEvents": [{"name": "n"}]}'),
+    ],
+)
+async def test_gen_6_answers_that_make_no_sense_are_backend_errors(fake: FakeVertex, route: str, answer: str) -> None:
+    await _made(fake, 1)
+    service = sessions(fake)
+    fake.fail(route, Fault(text=answer))
+    with pytest.raises(BackendError) as failed:
+        await service.get_session(**KEY)
+    assert failed.value.code == "malformed"
+    assert texts(await service.get_session(**KEY)) == ["0"]
+    await service.close()
+
+
+async def test_gen_6_a_list_without_end_is_an_error(fake: FakeVertex) -> None:
+    await _made(fake, 0)
+    service = sessions(fake)
+    page = Fault(text='{"sessions": [], "sessionEvents": [], "nextPageToken": "again"}')
+    for route, call in (
+        ("list", service.list_sessions(app_name="42")),
+        ("events", service.get_session(**KEY)),
+        ("events", service.get_session(**KEY, num_recent_events=5)),
+    ):
+        fake.fail(route, page, page)
+        with pytest.raises(BackendError, match="itself"):
+            await call
+    await service.close()
+
+
+async def test_gen_4_nothing_begins_while_the_service_closes(fake: FakeVertex) -> None:
+    service = sessions(fake)
+    session = await service.create_session(**KEY)
+    fake.fail("append", Fault(delay=0.2))
+    running = asyncio.ensure_future(service.append_event(session, say("one")))
+    await until(lambda: bool(fake.sent("append")))
+    closing = asyncio.ensure_future(service.close())
+    await asyncio.sleep(0)
+    with pytest.raises(BackendError, match="closed"):
+        await service.append_event(session, say("two"))
+    assert (await running).text == "one"
+    await closing
+    await service.close()
+    assert _stored(fake) == ["one"]
+
+
+async def test_gen_1_gen_2_gen_3_arguments_ids_and_times(fake: FakeVertex) -> None:
+    """Arguments are named; ids and times come from the platform providers and are rounded to microseconds."""
+    service = sessions(fake)
+    with pytest.raises(TypeError):
+        await service.get_session("42", "u1", "s-1")  # type: ignore[misc]
+    session = await service.create_session(**KEY)
+    assert session.last_update_time.tzinfo is UTC
+    moment = datetime(2025, 1, 1, 0, 0, 1, 500000, tzinfo=UTC)
+    with use_clock(lambda: moment), use_uuids(lambda: "made-1"):
+        stored = await service.append_event(session, Event(author="a", invocation_id="i"))
+    assert (stored.id, stored.time) == ("made-1", moment)
+    assert session.last_update_time == moment
+    exact = await service.append_event(session, say("x", timestamp=BASE_TIME + 2.00000049))
+    assert exact.timestamp == BASE_TIME + 2
+    await service.close()

@@ -74,7 +74,8 @@ class Appender:
             loaded = latest(loaded)
             if not loaded.alive:
                 raise target.missing()
-            if loaded.unclear:
+            # What was begun in another process, or has failed half-way here, may be stored already.
+            if loaded.unclear or (redelivery and entered.event.id not in loaded.positions):
                 current = await self._reader.current(target)
                 if current.created != loaded.created:
                     raise target.missing()

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
+from hookwork.errors import BackendError
 from hookwork_vertexai.api import Api
 from hookwork_vertexai.envelopes import StoredEvent, stored_event
 from hookwork_vertexai.wire import rfc3339
@@ -27,7 +28,7 @@ async def pages(api: Api, name: str, items: str, params: dict[str, Any]) -> Asyn
         answer = await api.get(name, asked)
         found = answer.get(items)
         yield [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
-        token = answer.get("nextPageToken")
+        token = _next_token(answer, asked)
         if not token:
             return
         asked["pageToken"] = token
@@ -75,10 +76,18 @@ async def newest_events(
         answer = await api.get(f"{session}/events", params)
         page = answer.get("sessionEvents")
         _take(found, [item for item in page if isinstance(item, dict)] if isinstance(page, list) else [])
-        token = answer.get("nextPageToken")
+        token = _next_token(answer, params)
         if not token or enough(found):
             return Newest(list(found.values())[::-1], not token)
         params = {**params, "pageToken": token}
+
+
+def _next_token(answer: dict[str, Any], asked: dict[str, Any]) -> Any:
+    """The token of the next page; one that leads nowhere would be followed for ever."""
+    token = answer.get("nextPageToken")
+    if token and token == asked.get("pageToken"):
+        raise BackendError("Vertex AI: a page of a list names itself as the next one", code="malformed")
+    return token
 
 
 def _take(found: dict[str, StoredEvent], page: list[dict[str, Any]]) -> None:

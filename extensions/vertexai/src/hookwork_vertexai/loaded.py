@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from hookwork.errors import BackendError
 from hookwork.records.event import Event, frozen_delta
 from hookwork.records.frozen import FrozenDict
 from hookwork.records.session import EventLog, Session, split_state
@@ -34,6 +35,8 @@ class SessionRow:
         updated = document.get("updateTime")
         self.updated = self.created if updated is None else micros_of_text(updated, "the updateTime of a session")
         state = document.get("sessionState") or {}
+        if not isinstance(state, dict):
+            raise BackendError("Vertex AI: the state of a session is no object", code="malformed")
         named = {key: value for key, value in state.items() if key not in ("", "app:", "user:", "temp:")}
         self.app_state, self.user_state, self.own_state = map(FrozenDict, split_state(frozen_delta(whole(named))))
 

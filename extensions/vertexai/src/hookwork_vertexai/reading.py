@@ -11,6 +11,7 @@ from hookwork_vertexai.envelopes import StoredEvent
 from hookwork_vertexai.listing import Newest, events_since, newest_events
 from hookwork_vertexai.loaded import LoadedCache, LoadedSession, SessionRow
 from hookwork_vertexai.together import both
+from hookwork_vertexai.wire import FIRST
 
 #: How far behind the newest known event a refresh looks, in events and in microseconds: a writer whose clock is slow
 #: stores in front of events that are known already (TRAP-32).
@@ -114,7 +115,7 @@ class Reader:
                 target.name,
                 first_page=OVERLAP_EVENTS,
                 enough=lambda found: not known.positions.keys().isdisjoint(found),
-                since=known.last_mark - OVERLAP_MICROS if known.marks else None,
+                since=max(known.last_mark - OVERLAP_MICROS, FIRST * 1_000_000) if known.marks else None,
             )
         except ApiError as error:
             raise typed(error, missing=target.missing()) from error

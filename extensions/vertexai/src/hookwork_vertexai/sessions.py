@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from hookwork.errors import (
+    BackendError,
     SessionAlreadyExistsError,
     SessionNotFoundError,
     UnsupportedOperationError,
@@ -101,6 +102,7 @@ class VertexAiSessionService(SessionService):
         self._cache = LoadedCache(cache_sessions)
         self._reader = Reader(self, self._api, self._cache)
         self._appender = Appender(self._api, self._cache, self._reader)
+        self._closed = False
 
     # --- creating and deleting ----------------------------------------------------------------------------------------
 
@@ -127,7 +129,7 @@ class VertexAiSessionService(SessionService):
             ValidationError: the id has other than 1 to 63 lower-case letters, digits and dashes, or an option or a
                 state value is not valid.
         """
-        self._api.check_open()
+        self._check_open()
         engine = self._engine(app_name, user_id=user_id)
         id = self._new_id(session_id, engine)
         initial = frozen_delta(state)
@@ -172,7 +174,7 @@ class VertexAiSessionService(SessionService):
             raise typed(error) from error
         id = last_segment(made.get("name")) or _session_of(operation.get("name")) or target.id
         if not is_session_id(id):
-            raise ValidationError("Vertex AI: the answer names no session")
+            raise BackendError("Vertex AI: the answer names no session", code="malformed")
         name = f"{engine}/sessions/{id}"
         # The answer of the operation has only what was sent; the state that is shared comes with the session.
         row = await self._reader.row(target._replace(id=id, name=name))
@@ -180,7 +182,7 @@ class VertexAiSessionService(SessionService):
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """See `SessionService.delete_session`. Raises SessionOwnershipError for another user's session."""
-        self._api.check_open()
+        self._check_open()
         try:
             target = self._target(app_name, user_id, session_id)
             async with self._cache.lock(target.name):
@@ -214,7 +216,7 @@ class VertexAiSessionService(SessionService):
         Raises SessionOwnershipError when the session belongs to another user. The log is loaded whole at the first
         read, unless ``num_recent_events`` or ``after`` ask for less.
         """
-        self._api.check_open()
+        self._check_open()
         filters = Filters(num_recent_events, after, tail)
         target = self._target(app_name, user_id, session_id)
         async with self._cache.lock(target.name):
@@ -262,7 +264,7 @@ class VertexAiSessionService(SessionService):
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> list[Session]:
         """See `SessionService.list_sessions`. The update times are the service's own (VTX-12)."""
-        self._api.check_open()
+        self._check_open()
         engine = self._engine(app_name, **({} if user_id is None else {"user_id": user_id}))
         params: dict[str, Any] = {"pageSize": PAGE}
         if user_id is not None:
@@ -296,7 +298,7 @@ class VertexAiSessionService(SessionService):
         if event.partial:
             return event
         self._check_ours(session)
-        self._api.check_open()
+        self._check_open()
         entered = enter(event)
         loaded = await self._backend(session)
         target = self._target_of(session)
@@ -304,6 +306,10 @@ class VertexAiSessionService(SessionService):
         return show_appended(session, appended, event)
 
     # --- what the operations share ------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BackendError("the Vertex AI session service is closed; make a new one", code="closed")
 
     def _engine(self, app_name: str, **ids: Any) -> str:
         for name, value in {"app_name": app_name, **ids}.items():
@@ -338,7 +344,7 @@ class VertexAiSessionService(SessionService):
     async def _backend(self, session: Session) -> LoadedSession:
         """The loaded session behind a handle of this service. Raises SessionNotFoundError when it is gone."""
         self._check_ours(session)
-        self._api.check_open()
+        self._check_open()
         backend: LoadedSession | LooseSession = session.backend
         target = self._target_of(session)
         if isinstance(backend, LooseSession):
@@ -356,6 +362,7 @@ class VertexAiSessionService(SessionService):
 
     async def close(self) -> None:
         """Finish appends that are under way and close the connections; later calls raise."""
+        self._closed = True
         await self._appender.finish()
         await self._api.close()
 
