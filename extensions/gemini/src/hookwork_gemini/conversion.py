@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from hookwork.errors import ConfigurationError
 from hookwork.records.base import Record
 from hookwork.records.codec import dump_json, load
 from hookwork.records.request import GenerateContentConfig
@@ -105,16 +106,21 @@ def config_from_genai(config: Any) -> GenerateContentConfig:
     that are Python callables are refused: give those to the agent.
 
     Raises:
-        TypeError: a tool is a callable or a session, which no record can hold.
-        pydantic.ValidationError: a dict that is no config.
+        ConfigurationError: a dict that is no config, or a tool that is a callable or a session, which no record can
+            hold.
     """
     from google.genai import types
 
-    given = types.GenerateContentConfig(**config) if isinstance(config, Mapping) else config
+    try:
+        given = types.GenerateContentConfig(**config) if isinstance(config, Mapping) else config
+    except ValueError as error:
+        raise ConfigurationError("not the fields of a google-genai GenerateContentConfig; see the cause") from error
     tools = list(given.tools or ())
     for tool in tools:
         if not isinstance(tool, types.Tool):
-            raise TypeError(f"tools of a config are declarations; give {tool!r} to the agent as one of its tools")
+            raise ConfigurationError(
+                f"tools of a config are declarations; give {tool!r} to the agent as one of its tools"
+            )
     data = as_json(given.model_copy(update={"tools": None, "system_instruction": None, "response_schema": None}))
     data.pop("automaticFunctionCalling", None)
     if tools:
@@ -127,9 +133,14 @@ def config_from_genai(config: Any) -> GenerateContentConfig:
 
 
 def _instruction(value: Any) -> dict[str, Any]:
-    from google.genai import _transformers
+    """An instruction as the SDK takes it: a Content, a text, a Part, or a list of texts and Parts."""
+    from google.genai import types
 
-    return as_json(_transformers.t_content(value))
+    if isinstance(value, types.Content):
+        return as_json(value)
+    pieces = value if isinstance(value, list) else [value]
+    parts = [{"text": piece} if isinstance(piece, str) else as_json(piece) for piece in pieces]
+    return {"role": "user", "parts": parts}
 
 
 def _schema(value: Any) -> dict[str, Any]:
