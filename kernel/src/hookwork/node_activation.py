@@ -143,7 +143,7 @@ class NodeActivation(Activation):
                 await self._stages()
                 return
             stage = Stage("node")
-            values = (self.context(self.hook_buffer), self.node, self.input, stage)
+            values = (self.context(self.hook_buffer), self.node, self.input)
             inner = around_call(chain, values, stage, lambda: self._in_stage(stage), own_task=True)
             await InContext(copy_context(), inner)
         except asyncio.CancelledError:

@@ -1,0 +1,542 @@
+"""Hooks, effects, spans and context of node activations (workflow HK-2 … HK-6; tools-plugins ARD-5, EFF-3, EFF-8)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tests.workflow.flows import answers, outputs, run_flow, step
+
+from hookwork import Event, NodeOutcome, Plugin, text_content
+from hookwork.effects import NodeResult
+from hookwork.errors import InputValidationError, InvalidRunNodeContext, PluginError, RemoteEffectError
+from hookwork.records.event import EventActions
+from hookwork_workflow import (
+    MISSING,
+    START,
+    Join,
+    NodeConfig,
+    NodeContext,
+    RequestInput,
+    Retry,
+    Workflow,
+    node,
+    parallel,
+)
+
+
+class Journal(Plugin):
+    """Writes down every node hook."""
+
+    def __init__(self, name: str = "journal", **values: Any) -> None:
+        self.name = name
+        self.lines: list[str] = []
+        self.outcomes: list[Any] = []
+        self.values = values
+
+    def _note(self, line: str, hook: str) -> Any:
+        self.lines.append(line)
+        value = self.values.get(hook)
+        if isinstance(value, BaseException):
+            raise value
+        return value
+
+    async def before_node(self, ctx: Any, input: Any) -> Any:
+        return self._note(f"before {ctx.path} {input}", "before_node")
+
+    async def after_node(self, ctx: Any, outcome: Any) -> Any:
+        return self._note(f"after {ctx.path} {outcome.output}", "after_node")
+
+    async def on_node_error(self, ctx: Any, error: Exception, attempt: int) -> Any:
+        return self._note(f"error {ctx.path} {type(error).__name__} {attempt}", "on_node_error")
+
+    async def on_pause(self, ctx: Any, open_calls: Any) -> None:
+        self.lines.append(f"pause {ctx.path} {[call.id for call in open_calls]}")
+
+    @asynccontextmanager
+    async def around_node(self, ctx: Any, node: Any, input: Any, stage: Any) -> AsyncIterator[None]:
+        self.lines.append(f"enter {ctx.path}")
+        try:
+            yield
+        finally:
+            self.lines.append(f"leave {ctx.path}")
+            self.outcomes.append(stage.outcome)
+
+
+async def test_hk_2_the_order_of_the_hooks(kit: Any) -> None:
+    journal = Journal()
+
+    @node
+    async def work(value: str) -> str:
+        journal.lines.append("body")
+        return value.upper()
+
+    await run_flow(kit, Workflow("wf", START >> work), plugins=[journal])
+    assert journal.lines == ["enter wf@1/work@1", "before wf@1/work@1 hi", "body", "after wf@1/work@1 HI",
+                             "leave wf@1/work@1"]  # fmt: skip
+    outcome = journal.outcomes[0]
+    assert (outcome.value.status, outcome.value.output, outcome.source) == ("completed", "HI", "default")
+
+
+async def test_hk_2_before_node_counts_as_the_result(kit: Any) -> None:
+    """Body and effect are skipped, ``after_node`` and the output check are not; ARD-11 names who decided."""
+    journal = Journal(before_node=NodeOutcome(output=3))
+
+    @node
+    async def work(value: str) -> int:
+        raise AssertionError("the body ran")
+
+    turn = await run_flow(kit, Workflow("wf", START >> work), plugins=[journal])
+    assert turn.outcome.output == 3
+    assert "after wf@1/work@1 3" in journal.lines
+    assert journal.outcomes[0].source == "journal"
+
+
+async def test_hk_2_before_node_may_route(kit: Any) -> None:
+    ran: list[str] = []
+
+    class Router(Plugin):
+        name = "router"
+
+        async def before_node(self, ctx: Any, input: Any) -> Any:
+            return NodeOutcome(routes=("b",)) if ctx.node.name == "triage" else None
+
+    triage = step("triage")
+    flow = Workflow("wf", START >> triage, triage.on({"a": step("a", ran), "b": step("b", ran)}))
+    await run_flow(kit, flow, plugins=[Router()])
+    assert ran == ["b"]
+
+
+async def test_hk_2_after_node_replaces_before_validation_and_emission(kit: Any) -> None:
+    journal = Journal(after_node=NodeOutcome(output="changed"))
+
+    @node
+    async def work(value: str) -> str:
+        return value
+
+    turn = await run_flow(kit, Workflow("wf", START >> work), plugins=[journal])
+    assert outputs(turn.events) == {"wf@1/work@1": "changed"}
+    bad = Journal(after_node=NodeOutcome(output=[1]))
+    lab = kit.Lab(Workflow("wf", START >> work).as_agent)
+    error = (await lab.run("hi", plugins=[bad])).error
+    assert "output validation failed" in str(error)
+    assert outputs(await lab.events()) == {}
+
+
+async def test_hk_2_after_node_of_a_body_without_output(kit: Any) -> None:
+    journal = Journal(after_node=NodeOutcome(output="made up"))
+
+    @node
+    async def silent(value: str) -> None:
+        return None
+
+    turn = await run_flow(kit, Workflow("wf", START >> silent), plugins=[journal])
+    assert "after wf@1/silent@1 None" in journal.lines
+    assert turn.outcome.output == "made up"
+
+
+async def test_hk_2_on_node_error_comes_after_the_retries_and_may_answer(kit: Any) -> None:
+    journal = Journal(on_node_error=NodeOutcome(output="instead"))
+    tries: list[int] = []
+
+    @node(retry=Retry(max_attempts=3, initial_delay=0))
+    async def broken(value: str, ctx: NodeContext) -> str:
+        tries.append(ctx.attempt)
+        raise OSError("no")
+
+    turn = await run_flow(kit, Workflow("wf", START >> broken >> step("after")), plugins=[journal])
+    assert tries == [1, 2, 3]
+    assert [line for line in journal.lines if "error" in line] == ["error wf@1/broken@1 OSError 3"]
+    assert turn.outcome.output == "after(instead)"
+
+
+@pytest.mark.parametrize("hook", ["before_node", "after_node"])
+async def test_hk_2_a_raise_in_a_hook_is_the_nodes_failure_without_retry(kit: Any, hook: str) -> None:
+    class Veto(Exception):
+        pass
+
+    ran: list[int] = []
+
+    @node(retry=Retry(max_attempts=3, initial_delay=0))
+    async def work(value: str) -> str:
+        ran.append(1)
+        return value
+
+    journal = Journal(**{hook: Veto("no")})
+    lab = kit.Lab(Workflow("wf", START >> work).as_agent)
+    error = (await lab.run("hi", plugins=[journal])).error
+    assert isinstance(error, Veto)
+    assert len(ran) == (0 if hook == "before_node" else 1)
+    assert [event.error_code for event in await lab.events() if event.error_code] == ["Veto"]
+    assert journal.lines[-1] == "leave wf@1/work@1"
+    assert journal.outcomes[0].error is error
+
+
+async def test_hk_2_a_hook_that_gives_something_else_is_told(kit: Any) -> None:
+    lab = kit.Lab(Workflow("wf", START >> step("a")).as_agent)
+    error = (await lab.run("hi", plugins=[Journal(before_node={"output": 1})])).error
+    assert isinstance(error, PluginError)
+    assert "NodeOutcome" in str(error)
+
+
+async def test_hk_2_not_for_fast_forwarded_nodes_nor_for_start(kit: Any) -> None:
+    """RPL-4: what is answered from records meets no hook, no around hook, no effect."""
+
+    @node
+    async def ask(value: str) -> AsyncIterator[Any]:
+        yield RequestInput(interrupt_id="q")
+
+    flow = Workflow("wf", START >> step("a") >> ask >> step("b"))
+    lab = kit.Lab(flow.as_agent)
+    await lab.run("hi", plugins=[Journal()])
+    journal = Journal()
+    await lab.run(answers({"q": {"result": "yes"}}), plugins=[journal])
+    assert {line.split()[1] for line in journal.lines} == {"wf@1/b@1"}
+
+
+async def test_hk_2_and_plug_43_a_pause_is_told_once_and_gives_no_after_node(kit: Any) -> None:
+    @node
+    async def parent(value: str, ctx: NodeContext) -> str:
+        return str(await ctx.run_node(asking))
+
+    @node(name="asking")
+    async def asking(value: Any, ctx: NodeContext) -> str:
+        return f"{await ctx.request_input('k', 'sure?')}"
+
+    lab = kit.Lab(Workflow("wf", START >> parent).as_agent)
+    journal = Journal()
+    turn = await lab.run("hi", plugins=[journal])
+    question = turn.waits_for[0]
+    assert [line for line in journal.lines if line.startswith(("pause", "after"))] == [
+        f"pause wf@1/parent@1/asking@1 ['{question}']"
+    ]
+    assert [outcome.value.status for outcome in journal.outcomes] == ["paused", "paused"]
+    again = Journal()
+    assert (await lab.run("still there?", plugins=[again])).waits_for == [question]
+    assert again.lines == []
+
+
+async def test_ard_5_around_hooks_hold_all_attempts_and_nest(kit: Any) -> None:
+    first, second = Journal("first"), Journal("second")
+    second.lines = first.lines
+
+    @node(retry=Retry(max_attempts=2, initial_delay=0))
+    async def flaky(value: str, ctx: NodeContext) -> str:
+        first.lines.append(f"attempt {ctx.attempt}")
+        if ctx.attempt == 1:
+            raise OSError("once")
+        return "ok"
+
+    await run_flow(kit, Workflow("wf", START >> flaky), plugins=[first, second])
+    marks = [line for line in first.lines if line.split()[0] in ("enter", "leave", "attempt")]
+    assert marks == ["enter wf@1/flaky@1"] * 2 + ["attempt 1", "attempt 2"] + ["leave wf@1/flaky@1"] * 2
+
+
+async def test_hk_3_what_a_context_offers(kit: Any) -> None:
+    seen: dict[str, Any] = {}
+
+    @node
+    async def look(value: str, ctx: NodeContext) -> str:
+        seen.update(
+            path=ctx.path,
+            run_id=ctx.run_id,
+            attempt=ctx.attempt,
+            node_input=ctx.node_input,
+            triggered_by=ctx.triggered_by,
+            key=ctx.idempotency_key.removeprefix(ctx.invocation_id),
+            interrupt=ctx.interrupt_id("k") == f"k:{ctx.invocation_id}:{ctx.path}",
+            resumed=ctx.resumed_input("nothing"),
+            inputs=ctx.resume_inputs,
+            resuming=ctx.resuming,
+            agent=ctx.agent_name,
+            ephemeral=dict(ctx.ephemeral) if hasattr(ctx.ephemeral, "keys") else None,
+        )
+        ctx.state["k"] = 1
+        seen["delta"] = dict(ctx.actions.state_delta)
+        await ctx.emit(Event(content=text_content("progress")))
+        return "done"
+
+    turn = await run_flow(kit, Workflow("wf", START >> step("a") >> look))
+    assert seen["path"] == "wf@1/look@1"
+    assert (seen["run_id"], seen["attempt"], seen["node_input"], seen["triggered_by"]) == ("1", 1, "a(hi)", "a")
+    assert seen["key"] == "/wf@1/look@1/node/1"
+    assert seen["interrupt"] is True
+    assert seen["resumed"] is MISSING
+    assert (seen["inputs"], seen["resuming"], seen["agent"]) == ({}, False, "wf")
+    assert seen["delta"] == {"k": 1}
+    assert [event.text for event in turn.events if event.text] == ["progress"]
+
+
+# --- spans ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def exporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    memory = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(memory))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    monkeypatch.setattr(trace, "get_tracer", lambda *names, **more: provider.get_tracer(*names, **more))
+    yield memory
+    provider.shutdown()
+
+
+async def test_hk_4_spans_of_a_workflow(kit: Any, exporter: InMemorySpanExporter) -> None:
+    child = step("child")
+
+    @node
+    async def parent(value: str, ctx: NodeContext) -> list[Any]:
+        await ctx.run_node(child, 1)
+        return [1, 2]
+
+    @node(emits_own_span=True)
+    async def quiet(value: Any) -> None:
+        return None
+
+    @node(retry=Retry(max_attempts=2, initial_delay=0))
+    async def item(value: int, ctx: NodeContext) -> int:
+        if ctx.attempt == 1 and value == 2:
+            raise OSError("once")
+        return value
+
+    await run_flow(kit, Workflow("wf", START >> parent >> parallel(item_without_retry(item), name="all", retry=Retry(
+        max_attempts=2, initial_delay=0)) >> quiet))  # fmt: skip
+    spans = exporter.get_finished_spans()
+    by_id = {span.context.span_id: span for span in spans}
+    names = sorted(span.name for span in spans if span.name.startswith("invoke_"))
+    assert names == ["invoke_node all", "invoke_node child", "invoke_node item", "invoke_node item",
+                     "invoke_node item", "invoke_node parent", "invoke_workflow wf"]  # fmt: skip
+    root = next(span for span in spans if span.name == "invoke_workflow wf")
+    assert root.attributes["gen_ai.operation.name"] == "invoke_workflow"
+    assert root.attributes["gen_ai.workflow.name"] == "wf"
+    assert root.attributes["gen_ai.conversation.id"] == "s"
+    inner = next(span for span in spans if span.name == "invoke_node child")
+    assert inner.attributes["gen_ai.node.name"] == "child"
+    assert inner.attributes["gen_ai.operation.name"] == "invoke_node"
+    assert by_id[inner.parent.span_id].name == "invoke_node parent"
+    assert by_id[by_id[inner.parent.span_id].parent.span_id].name == "invoke_workflow wf"
+    failed = [span for span in spans if not span.status.is_ok and span.status.status_code.name == "ERROR"]
+    assert [span.name for span in failed] == ["invoke_node item"]
+
+
+def item_without_retry(value: Any) -> Any:
+    return value.replace(config=NodeConfig())
+
+
+async def test_hk_4_a_pause_is_no_error(kit: Any, exporter: InMemorySpanExporter) -> None:
+    @node
+    async def ask(value: str, ctx: NodeContext) -> str:
+        return str(await ctx.request_input("k"))
+
+    await run_flow(kit, Workflow("wf", START >> ask))
+    assert {span.status.status_code.name for span in exporter.get_finished_spans()} == {"UNSET"}
+
+
+def test_hk_5_the_kernel_knows_no_graph() -> None:
+    import hookwork.node_activation as activation
+
+    assert not [name for name in vars(activation) if "graph" in name.lower() or "edge" in name.lower()]
+
+
+# --- effects ----------------------------------------------------------------------------------------------------------
+
+
+class Engine(Plugin):
+    """Carries bodies out itself and keeps a record of the calls, as JSON."""
+
+    name = "engine"
+
+    def __init__(self, answer: Any = None) -> None:
+        self.calls: list[dict[str, Any]] = []
+        self.answer = answer
+
+    async def perform_node(self, call: Any) -> Any:
+        self.calls.append(json.loads(json.dumps(call.to_json())))
+        if self.answer is not None:
+            return self.answer
+        return await call.default()
+
+
+async def test_hk_6_and_eff_8_leaf_bodies_are_effects_orchestration_is_not(kit: Any) -> None:
+    engine = Engine()
+    leaf = step("leaf")
+
+    @node
+    async def dynamic(value: str, ctx: NodeContext) -> Any:
+        return await ctx.run_node(leaf, value)
+
+    @node(state=["known"])
+    async def bound(value: Any, known: int = 3) -> int:
+        return known
+
+    flow = Workflow("wf", START >> dynamic >> bound >> Join("j"))
+    turn = await run_flow(kit, flow, plugins=[engine])
+    assert turn.outcome.output == {"bound": 3}
+    assert [call["path"] for call in engine.calls] == ["wf@1/dynamic@1/leaf@1", "wf@1/bound@1"]
+    first = engine.calls[0]
+    assert (first["kind"], first["node"], first["run_id"], first["attempt"], first["input"], first["answers"]) == (
+        "node", "leaf", "1", 1, "hi", {})  # fmt: skip
+    assert first["key"].endswith("/wf@1/dynamic@1/leaf@1/node/1")
+
+
+async def test_eff_3_the_place_is_innermost_and_once_per_attempt(kit: Any) -> None:
+    engine = Engine()
+
+    @node(retry=Retry(max_attempts=2, initial_delay=0))
+    async def flaky(value: int) -> int:
+        if len(engine.calls) < 3:
+            raise OSError("once")
+        return value
+
+    journal = Journal()
+    await run_flow(kit, Workflow("wf", START >> step("a", give=lambda v: 1) >> flaky), plugins=[journal, engine])
+    attempts = [call for call in engine.calls if call["node"] == "flaky"]
+    assert [call["attempt"] for call in attempts] == [1, 2]
+    assert attempts[0]["key"] == attempts[1]["key"]
+
+
+async def test_eff_3_an_input_that_does_not_fit_never_becomes_an_effect(kit: Any) -> None:
+    engine = Engine()
+
+    @node
+    async def work(value: int) -> int:
+        return value
+
+    lab = kit.Lab(Workflow("wf", START >> work).as_agent)
+    assert isinstance((await lab.run("no number", plugins=[engine])).error, InputValidationError)
+    assert engine.calls == []
+
+
+async def test_eff_5_what_came_from_elsewhere_is_applied(kit: Any) -> None:
+    said = Event(content=text_content("from far away"))
+    result = NodeResult(output="far", events=(said,), actions=EventActions(state_delta={"k": "v"}))
+    lab = kit.Lab(Workflow("wf", START >> step("leaf")).as_agent)
+    turn = await lab.run("hi", plugins=[Engine(result)])
+    assert turn.outcome.output == "far"
+    assert [event.text for event in turn.events if event.text] == ["from far away"]
+    assert dict((await lab.session()).state) == {"k": "v"}
+
+
+async def test_eff_7_an_error_from_elsewhere(kit: Any) -> None:
+    failed = NodeResult(error={"type": "ValueError", "message": "broken there", "retryable": False})
+    lab = kit.Lab(Workflow("wf", START >> step("leaf")).as_agent)
+    error = (await lab.run("hi", plugins=[Engine(failed)])).error
+    assert isinstance(error, RemoteEffectError)
+    assert "broken there" in str(error)
+
+
+async def test_eff_8_a_declared_effect_may_neither_start_nor_ask(kit: Any) -> None:
+    tried: list[str] = []
+
+    @node(effect=True)
+    async def declared(value: str, ctx: NodeContext) -> str:
+        for attempt in (lambda: ctx.run_node(step("x")), lambda: ctx.request_input("k")):
+            with pytest.raises(InvalidRunNodeContext, match="effect"):
+                await attempt()
+            tried.append("refused")
+        return "ok"
+
+    turn = await run_flow(kit, Workflow("wf", START >> declared), plugins=[Engine()])
+    assert tried == ["refused", "refused"]
+    assert turn.outcome.output == "ok"
+
+
+# --- state ------------------------------------------------------------------------------------------------------------
+
+
+async def test_state_1_writes_ride_on_the_next_event_and_leftovers_on_one_of_their_own(kit: Any) -> None:
+    """WT-4: no write is lost."""
+
+    @node
+    async def writer(value: str, ctx: NodeContext) -> AsyncIterator[Any]:
+        ctx.state["a"] = 1
+        yield Event(content=text_content("one"))
+        ctx.state["b"] = 2
+        yield "two"
+        ctx.state["c"] = 3
+
+    lab = kit.Lab(Workflow("wf", START >> writer).as_agent)
+    await lab.run("hi")
+    deltas = [dict(event.actions.state_delta) for event in await lab.events() if event.actions.state_delta]
+    assert deltas == [{"a": 1}, {"b": 2, "c": 3}] or deltas == [{"a": 1}, {"b": 2}, {"c": 3}]
+    assert dict((await lab.session()).state) == {"a": 1, "b": 2, "c": 3}
+
+
+async def test_state_1_a_silent_node_keeps_its_writes_on_its_marker(kit: Any) -> None:
+    @node
+    async def writer(value: str, ctx: NodeContext) -> None:
+        ctx.state["a"] = 1
+
+    lab = kit.Lab(Workflow("wf", START >> writer).as_agent)
+    turn = await lab.run("hi")
+    assert [(event.node_info.status, dict(event.actions.state_delta)) for event in turn.events] == [
+        ("completed", {"a": 1})
+    ]
+
+
+async def test_state_1_writes_of_a_failed_attempt_are_dropped(kit: Any) -> None:
+    @node(retry=Retry(max_attempts=2, initial_delay=0))
+    async def writer(value: str, ctx: NodeContext) -> str:
+        ctx.state[f"attempt{ctx.attempt}"] = True
+        if ctx.attempt == 1:
+            raise OSError("once")
+        return str("attempt1" in ctx.state)
+
+    lab = kit.Lab(Workflow("wf", START >> writer).as_agent)
+    assert (await lab.run("hi")).outcome.output == "False"
+    assert dict((await lab.session()).state) == {"attempt2": True}
+
+
+async def test_state_2_writes_are_seen_by_other_nodes_at_once_and_the_last_wins(kit: Any) -> None:
+    import asyncio
+
+    written, seen = asyncio.Event(), []
+
+    @node
+    async def first(value: str, ctx: NodeContext) -> None:
+        ctx.state["k"] = "first"
+        written.set()
+
+    @node
+    async def second(value: str, ctx: NodeContext) -> None:
+        await written.wait()
+        seen.append(ctx.state["k"])
+        ctx.state["k"] = "second"
+
+    lab = kit.Lab(Workflow("wf", START >> (first, second)).as_agent)
+    await lab.run("hi")
+    assert seen == ["first"]
+    assert dict((await lab.session()).state) == {"k": "second"}
+
+
+@pytest.mark.parametrize(("key", "value", "fits"), [("n", 1, True), ("n", "x", False), ("m", 1, False),
+                                                     ("user:any", object, True), ("temp:x", 1, True)])  # fmt: skip
+async def test_state_3_writes_are_checked_and_children_inherit_it(kit: Any, key: str, value: Any, fits: bool) -> None:
+    value = "fine" if value is object else value
+
+    @node
+    async def child(given: Any, ctx: NodeContext) -> None:
+        ctx.state[key] = value
+
+    @node
+    async def parent(given: str, ctx: NodeContext) -> None:
+        await ctx.run_node(child)
+
+    for flow in (
+        Workflow("wf", START >> child, state_schema={"n": int}),
+        Workflow("wf", START >> parent, state_schema={"n": int}),
+        Workflow("wf", START >> Workflow("inner", START >> child), state_schema={"n": int}),
+    ):
+        lab = kit.Lab(flow.as_agent)
+        error = (await lab.run("hi")).error
+        assert (error is None) is fits
+        if not fits:
+            assert key in str(error)
+            assert dict((await lab.session()).state) == {}
