@@ -353,8 +353,9 @@ async def test_chat_6_a_reply_with_calls_is_left_alone(service: Service) -> None
 # --- over the wire ---------------------------------------------------------------------------------------------------
 
 
-async def test_chat_4_usage_is_asked_for_until_the_server_refuses(service: Service) -> None:
-    refusal = Json({"error": {"message": "Unknown field: stream_options", "type": "invalid_request_error"}}, 400)
+@pytest.mark.parametrize("status", [400, 422])
+async def test_chat_4_usage_is_asked_for_until_the_server_refuses(service: Service, status: int) -> None:
+    refusal = Json({"error": {"message": "Unknown field: stream_options", "type": "invalid_request_error"}}, status)
     good = Sse(chat_stream("a"), named=False, done=True)
     service.answers(good, refusal, good, good)
     model = chat_model_on(service)
@@ -401,3 +402,13 @@ async def test_a_server_that_is_asked_to_stream_and_answers_whole(service: Servi
     assert [answer.text for answer in await ask(model_on(service), stream=True)] == ["b"]
     assert (await whole(model)).text == "c"
     assert len(service.clients) == 1, "the connection went back to its pool"
+
+
+async def test_chat_4_a_server_that_keeps_the_line_open_after_its_finish_reason(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookwork_openai.sdk._PATIENCE_AFTER_END", 0.05)
+    service.answers(Sse([chunk({"content": "a"}), chunk({}, "stop")], named=False, hangs=True))
+    model = chat_model_on(service)
+    assert (await whole(model, stream=True)).text == "a"
+    await model.close()

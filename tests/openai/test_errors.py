@@ -81,6 +81,13 @@ async def test_err_1_the_text_shows_no_secret(service: Service) -> None:
             assert secret not in str(error)
 
 
+async def test_err_1_a_key_of_any_form_is_left_out_of_what_the_service_says(service: Service) -> None:
+    service.answers(Sse([{"type": "error", "code": "x", "message": "the key 0123abcd is wrong"}]))
+    error = await failure(model_on(service, api_key="0123abcd"), stream=True)
+    assert "0123abcd" not in str(error)
+    assert "the key [key] is wrong" in str(error)
+
+
 @pytest.fixture
 def closed_port() -> Iterator[int]:
     with socket.socket() as listener:

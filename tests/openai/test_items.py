@@ -126,6 +126,13 @@ def test_oai_4_reasoning_goes_back_once_and_never_without_what_follows() -> None
     assert [item["type"] for item in found] == ["message", "reasoning", "message", "message"]
 
 
+def test_oai_4_reasoning_of_one_service_is_not_handed_to_another() -> None:
+    """As under a fallback model: what one account encrypted, another refuses."""
+    metadata = {"id": "rs_1", "encrypted_content": "ENC", "summary": [], "provider": "azure.ai.openai"}
+    part = Part(text="hm", thought=True, part_metadata={"openai": {"reasoning": metadata}})
+    assert [item["type"] for item in items("q", said(part, "a"))] == ["message", "message"]
+
+
 # --- calls and responses ---------------------------------------------------------------------------------------------
 
 

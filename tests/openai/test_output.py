@@ -245,7 +245,7 @@ def test_oai_34_reasoning_is_kept_for_the_next_request() -> None:
     part = found.content.parts[0]
     assert (part.text, part.thought) == ("hm", True)
     summary = [{"type": "summary_text", "text": "hm"}]
-    kept = {"id": "rs_1", "encrypted_content": "ENC", "summary": summary}
+    kept = {"id": "rs_1", "encrypted_content": "ENC", "summary": summary, "provider": "openai"}
     assert part.part_metadata == {"openai": {"reasoning": kept}}
 
 

@@ -50,7 +50,7 @@ def service_error(call: Call, error: Mapping[str, Any], *, started: bool, kind: 
     code = "" if status is not None else str(raw or error.get("type") or "")
     known, retryable = classify(status if status is None or status >= 400 else None, code)
     message = error.get("message")
-    said = f": {_shown(message)}" if isinstance(message, str) and message.strip() else ""
+    said = f": {_shown(call, message)}" if isinstance(message, str) and message.strip() else ""
     failed = model_error(
         call.provider,
         call.model,
@@ -72,7 +72,10 @@ def _code(error: Exception) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-def _shown(message: str) -> str:
-    """A message of the service, in one line, without anything that looks like a key."""
+def _shown(call: Call, message: str) -> str:
+    """A message of the service, in one line, without the key or anything that looks like one."""
+    key = call.options.key()
+    if isinstance(key, str):
+        message = message.replace(key, "[key]")
     line = " ".join(_KEY.sub("[key]", message).split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"

@@ -20,12 +20,20 @@ def phase_metadata(item: Mapping[str, Any]) -> dict[str, Any] | None:
     return {KEY: {"phase": phase}} if isinstance(phase, str) and phase else None
 
 
-def reasoning_metadata(item: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Metadata for the thoughts of a reasoning item; None when it cannot be handed back."""
+def reasoning_metadata(item: Mapping[str, Any], provider: str) -> dict[str, Any] | None:
+    """Metadata for the thoughts of a reasoning item; None when it cannot be handed back.
+
+    ``provider``: who gave it. What one service encrypted, another refuses.
+    """
     if not item.get("id") or not item.get("encrypted_content"):
         return None
     summary = [entry for entry in item.get("summary") or () if isinstance(entry, Mapping)]
-    kept = {"id": item["id"], "encrypted_content": item["encrypted_content"], "summary": thaw(summary)}
+    kept = {
+        "id": item["id"],
+        "encrypted_content": item["encrypted_content"],
+        "summary": thaw(summary),
+        "provider": provider,
+    }
     return {KEY: {"reasoning": kept}}
 
 
@@ -35,10 +43,12 @@ def phase_of(part: Part) -> str | None:
     return phase if isinstance(phase, str) else None
 
 
-def reasoning_of(part: Part) -> dict[str, Any] | None:
-    """The reasoning item that a thought came in, as it is handed back."""
+def reasoning_of(part: Part, provider: str) -> dict[str, Any] | None:
+    """The reasoning item that a thought came in, as it is handed back to the provider that gave it."""
     kept = _own(part).get("reasoning")
     if not isinstance(kept, Mapping) or not kept.get("id") or not kept.get("encrypted_content"):
+        return None
+    if kept.get("provider", provider) != provider:
         return None
     return {
         "type": "reasoning",

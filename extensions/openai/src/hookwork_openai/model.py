@@ -183,7 +183,7 @@ class OpenAIModel(Model):
             yield whole_response(call, answer, declared=declared)
             return
         folded = ChatStream(call, declared)
-        async with aclosing(sdk.events(source)) as events:
+        async with aclosing(sdk.events(source, lambda: bool(folded.finish_reason))) as events:
             async for chunk in events:
                 for shown in folded.take(chunk):
                     yield shown
@@ -191,7 +191,7 @@ class OpenAIModel(Model):
 
     async def _open_chat(self, client: Client, body: dict[str, Any], how: Any) -> Any:
         """Open the stream, asking for usage; a server that refuses that by name is asked without (models CHAT-4)."""
-        from openai import BadRequestError
+        from openai import BadRequestError, UnprocessableEntityError
 
         from hookwork_openai import sdk
 
@@ -200,7 +200,7 @@ class OpenAIModel(Model):
             return await sdk.open_stream(client, path, body, how)
         try:
             return await sdk.open_stream(client, path, {**body, "stream_options": {"include_usage": True}}, how)
-        except BadRequestError as error:
+        except (BadRequestError, UnprocessableEntityError) as error:
             if "stream_options" not in f"{error.message} {error.body}":
                 raise
         self._without_stream_options = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Mapping
 from typing import Any
 
 from openai import AsyncOpenAI, AsyncStream, Omit, OpenAIError
@@ -24,6 +24,8 @@ from hookwork_openai.options import Options
 
 #: Seconds that the rest of a body may take after its last event. Read to its end, a connection can be used again.
 _PATIENCE = 0.1
+#: Seconds that usage and ``[DONE]`` may take after a finish reason; some servers keep the line open without either.
+_PATIENCE_AFTER_END = 5.0
 #: Stands where there is no key, since the SDK is not built without one; never sent.
 _NO_KEY = "none"
 #: What a call may authenticate with: the key of the model, never an administrator's that lies in the environment.
@@ -159,16 +161,25 @@ async def answered_whole(stream: JsonStream) -> Any:
         await stream.close()
 
 
-async def events(stream: JsonStream) -> AsyncGenerator[Any, None]:
-    """The values of a stream. However it is left, its response is closed first and nothing stays suspended."""
+async def events(stream: JsonStream, ended: Callable[[], bool] | None = None) -> AsyncGenerator[Any, None]:
+    """The values of a stream. However it is left, its response is closed first and nothing stays suspended.
+
+    ``ended``: whether all that counts has come, so that what follows is not waited for much longer.
+    """
     unwound = False
     try:
         while True:
             try:
-                event = await anext(stream)
+                async with asyncio.timeout(_PATIENCE_AFTER_END if ended is not None and ended() else None) as limit:
+                    event = await anext(stream)
             except StopAsyncIteration:
                 unwound = True
                 return
+            except TimeoutError:
+                unwound = True
+                if limit.expired():
+                    return
+                raise
             except BaseException:
                 unwound = True  # what was raised went through all generators of the SDK
                 raise

@@ -115,7 +115,7 @@ class _Items:
 
     def _thought(self, part: Part) -> None:
         """A thought goes back only as the reasoning item it came in; as prose it would be read as an answer."""
-        item = reasoning_of(part)
+        item = reasoning_of(part, self._call.provider)
         if item is not None and item["id"] not in self._replayed:
             self._replayed.add(item["id"])
             self._flush()

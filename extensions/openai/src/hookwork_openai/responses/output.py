@@ -154,7 +154,7 @@ class _Output:
             self.logprobs.extend(piece.get("logprobs") or ())
 
     def _reasoning(self, item: Mapping[str, Any]) -> None:
-        metadata = reasoning_metadata(item)
+        metadata = reasoning_metadata(item, self._call.provider)
         entries = [*(item.get("content") or ()), *(item.get("summary") or ())]
         texts = [entry["text"] for entry in entries if isinstance(entry, Mapping) and entry.get("text")]
         if texts or metadata is not None:
