@@ -11,7 +11,7 @@ from hookwork.errors import UnsupportedInContext
 from hookwork_llm import LlmAgent, tool
 from hookwork_testkit import ScriptedModel, assert_valid_prompt, call, make_context
 
-WHO = {"user_id": "u", "session_id": "s"}
+WHO: dict[str, Any] = {"user_id": "u", "session_id": "s"}
 
 
 def speaker(name: str, runs: list[str]) -> Agent:

@@ -324,7 +324,7 @@ class Line(LiveConnection):
     async def send_realtime(self, item: RealtimeInput) -> None:
         self.model.sent.append(("realtime", item))
 
-    async def receive(self) -> AsyncGenerator[ModelResponse, None]:  # type: ignore[override]
+    async def receive(self) -> AsyncGenerator[ModelResponse, None]:
         yield ModelResponse(content=Content(role="model", parts=[Part(text="hi")]), partial=True)
         yield ModelResponse(session_resumption_handle=f"{self.model.name}-handle")
 

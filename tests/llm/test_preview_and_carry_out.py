@@ -16,7 +16,7 @@ from hookwork.records.metadata import ModelResponse
 from hookwork_llm import LlmAgent, tool
 from hookwork_testkit import ScriptedModel, call
 
-WHO = {"user_id": "u", "session_id": "s"}
+WHO: dict[str, Any] = {"user_id": "u", "session_id": "s"}
 
 
 @tool(inline=True)
