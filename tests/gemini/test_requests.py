@@ -292,6 +292,22 @@ async def test_metadata_of_another_provider_does_not_break_vertex_ai(service: Se
     assert body["contents"][1]["parts"] == [{"text": "a"}]
 
 
+async def test_marks_of_streamed_calls_and_answers_do_not_break_the_other_backend(service: Service) -> None:
+    call = load(Part, {"functionCall": {"name": "f", "args": {}, "willContinue": False}})
+    answer = load(Part, {"functionResponse": {"name": "f", "response": {}, "willContinue": False}})
+    history = ModelRequest(contents=[user_content("q"), Content(role="model", parts=[call]), user_content([answer])])
+    assert "willContinue" not in str((await sent(service, history))["contents"][1])
+    assert "willContinue" not in str((await sent(service, history, vertex=True))["contents"][2])
+
+
+async def test_gem_14_a_content_of_a_wrong_form_is_an_invalid_request(service: Service) -> None:
+    part = load(Part, {"text": "a", "mediaResolution": {"numTokens": "s3cret"}})
+    with pytest.raises(ModelError, match="numTokens|num_tokens") as caught:
+        await responses_of(api_model(service), ModelRequest(contents=[user_content([part])]))
+    assert caught.value.kind == "invalid_request"
+    assert "s3cret" not in str(caught.value)
+
+
 # --- config -----------------------------------------------------------------------------------------------------------
 
 SETTINGS = {

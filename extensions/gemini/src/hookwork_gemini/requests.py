@@ -12,11 +12,12 @@ from hookwork import __version__
 from hookwork.errors import ModelError
 from hookwork.model import ModelRequest
 from hookwork.records.codec import dump_json
-from hookwork.records.content import Content, Part, user_content
+from hookwork.records.content import Content, user_content
 from hookwork.records.frozen import thaw
 from hookwork.records.request import GenerateContentConfig
 from hookwork_gemini.conversion import parsed, to_genai, warn_once
 from hookwork_gemini.declarations import response_schema_json, tools_json
+from hookwork_gemini.fitting import for_gemini_api, for_vertexai
 from hookwork_modelkit import InexpressibleSchema, refusal
 
 #: The API answers a user turn only (GEM-6).
@@ -26,9 +27,6 @@ FOLLOW_INSTRUCTION = "Please act on your system instruction."
 
 IDENTITY = f"hookwork/{__version__} gl-python/{platform.python_version()}"
 _IDENTITY_HEADERS = ("x-goog-api-client", "user-agent")
-
-#: Keys of parts, beside `part_metadata`, that the SDK refuses to send to Vertex AI.
-_NOT_ON_VERTEX = ("toolCall", "toolResponse", "mediaProcessing", "tool_call", "tool_response", "media_processing")
 
 
 class Prepared(NamedTuple):
@@ -56,7 +54,11 @@ class Door:
             ModelError: of kind ``invalid_request``: the settings hold what the SDK or this backend does not know.
         """
         model = request.model or self.name
-        return Prepared(model, self.contents(request.contents), self.config(model, request.config))
+        try:
+            contents = self.contents(request.contents)
+        except ValueError as error:
+            raise self.wrong(model, error, "contents") from error
+        return Prepared(model, contents, self.config(model, request.config))
 
     # --- contents -----------------------------------------------------------------------------------------------------
 
@@ -71,27 +73,11 @@ class Door:
 
     def content(self, content: Content) -> Any:
         """One content for this backend."""
-        fitted = [self._fitted(part) for part in content.parts]
+        fit = for_vertexai if self.vertexai else for_gemini_api
+        fitted = [fit(part) for part in content.parts]
         if any(new is not old for new, old in zip(fitted, content.parts, strict=True)):
             content = content.replace(parts=fitted)
         return to_genai(content)
-
-    def _fitted(self, part: Part) -> Part:
-        """The part without what this backend refuses (CAP-4); the part itself when there is nothing."""
-        if self.vertexai:
-            if part.part_metadata is not None or (part.extra and any(key in part.extra for key in _NOT_ON_VERTEX)):
-                extra = {key: value for key, value in (part.extra or {}).items() if key not in _NOT_ON_VERTEX}
-                return part.replace(part_metadata=None, extra=extra or None)
-            return part
-        blob, file = part.inline_data, part.file_data
-        if blob is not None and blob.display_name is not None:
-            return part.replace(inline_data=blob.replace(display_name=None))
-        if file is not None and file.display_name is not None:
-            return part.replace(file_data=file.replace(display_name=None))
-        answer = part.function_response
-        if answer is not None and answer.parts:
-            return part.replace(function_response=answer.replace(parts=tuple(map(_unnamed, answer.parts))))
-        return part
 
     # --- config -------------------------------------------------------------------------------------------------------
 
@@ -151,23 +137,15 @@ class Door:
         options.retry_options = types.HttpRetryOptions(attempts=1)  # one policy, ours (ERR-2)
         return options
 
-    def wrong(self, model: str, error: ValueError) -> ModelError:
+    def wrong(self, model: str, error: ValueError, what: str = "settings") -> ModelError:
         """A value of a wrong form: the place is told, the value never."""
-        places = getattr(error, "errors", None)
-        if isinstance(error, ModelError) or places is None:
-            return refusal(self.provider, model, "the settings cannot be sent; see the cause")
-        faults = error.errors(include_url=False, include_context=False, include_input=False)  # type: ignore[attr-defined]
+        from pydantic import ValidationError
+
+        if not isinstance(error, ValidationError):
+            return refusal(self.provider, model, f"the {what} cannot be sent; see the cause")
+        faults = error.errors(include_url=False, include_context=False, include_input=False)
         named = sorted({".".join(str(step) for step in fault["loc"]) for fault in faults})
-        return refusal(self.provider, model, f"the settings have a wrong form at {', '.join(named[:5])}")
-
-
-def _unnamed(part: Any) -> Any:
-    """A part of a function response without display names."""
-    if part.inline_data is not None and part.inline_data.display_name is not None:
-        part = part.replace(inline_data=part.inline_data.replace(display_name=None))
-    if part.file_data is not None and part.file_data.display_name is not None:
-        part = part.replace(file_data=part.file_data.replace(display_name=None))
-    return part
+        return refusal(self.provider, model, f"the {what} have a wrong form at {', '.join(named[:5])}")
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
