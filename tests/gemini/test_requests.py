@@ -302,7 +302,7 @@ async def test_marks_of_streamed_calls_and_answers_do_not_break_the_other_backen
 
 async def test_gem_14_a_content_of_a_wrong_form_is_an_invalid_request(service: Service) -> None:
     part = load(Part, {"text": "a", "mediaResolution": {"numTokens": "s3cret"}})
-    with pytest.raises(ModelError, match="numTokens|num_tokens") as caught:
+    with pytest.raises(ModelError, match=r"numTokens|num_tokens") as caught:
         await responses_of(api_model(service), ModelRequest(contents=[user_content([part])]))
     assert caught.value.kind == "invalid_request"
     assert "s3cret" not in str(caught.value)
