@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hookwork.errors import ConfigurationError, UnknownModelError
+from hookwork.errors import ConfigurationError, ModelError, UnknownModelError
 from hookwork.resolve import resolve_model
 from hookwork.settings import Settings
 from hookwork_gemini import GeminiModel
@@ -114,6 +114,16 @@ def test_ext_7_a_wrong_setting_is_named(table: dict[str, Any], said: str) -> Non
 def test_no_secret_is_shown() -> None:
     model = GeminiModel("gemini-2.5-flash", api_key="s3cret-key", headers={"authorization": "s3cret-key"})
     assert "s3cret" not in repr(model)
+
+
+async def test_the_doctor_is_told_whether_there_is_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = GeminiModel("gemini-2.5-flash")
+    with pytest.raises(ModelError, match="GEMINI_API_KEY") as caught:
+        await model.check()
+    assert caught.value.kind == "auth"
+    monkeypatch.setenv("GEMINI_API_KEY", "k")
+    await model.check()
+    await model.close()
 
 
 # --- capabilities -----------------------------------------------------------------------------------------------------

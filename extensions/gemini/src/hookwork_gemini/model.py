@@ -161,6 +161,14 @@ class GeminiModel(Model):
         async with opened(await self._client(), self._door, request, config) as connection:
             yield connection
 
+    async def check(self) -> None:
+        """See whether there is a key, or there are credentials, without a call; `hookwork doctor` asks this.
+
+        Raises:
+            ModelError: of kind ``auth``, with what to do.
+        """
+        await self._client()
+
     async def _client(self) -> Any:
         """The SDK's client for the running loop (GEM-13: it stays in here).
 
