@@ -157,3 +157,26 @@ async def test_wt_2_the_parallel_setting_is_heard_wherever_it_is_made() -> None:
     assert (await double.test([1, 2, 3])).output == [2, 4, 6]
     by_config = FunctionNode(lambda x: 2 * x, name="double", inline=True, config=NodeConfig(parallel=True))
     assert (await Workflow("flow", START >> by_config).test([1, 2])).output == [2, 4]
+
+
+async def test_an_1_one_agent_under_two_names_is_two_agents() -> None:
+    """AN-1: the node's name is the agent's, so a pause in either is found again."""
+
+    @tool(require_confirmation=True)
+    def publish() -> str:
+        """Publishes."""
+        return "out"
+
+    def respond(request: Any) -> Any:
+        answered = any(content.role == "model" for content in request.contents)
+        return "Out." if answered else call("publish")
+
+    def flow() -> Workflow:
+        editor = LlmAgent(name="editor", model=ScriptedModel(respond), tools=[publish])
+        return Workflow("flow", START >> (node(editor, name="first"), node(editor, name="second")) >> Join("both"))
+
+    waiting = {question.path for question in (await flow().test("go")).interrupts}
+    assert waiting == {"trial@1/flow@1/first@1", "trial@1/flow@1/second@1"}
+    trial = await flow().test("go", answers={"publish": True})
+    assert trial.output == {"first": "Out.", "second": "Out."}
+    assert {event.author for event in trial.events if event.text} == {"first", "second"}

@@ -19,10 +19,9 @@ def build(value: Any) -> Node | None:
     if isinstance(value, Node):
         return value
     if isinstance(value, Agent):
-        from hookwork_workflow.nodes.agent import AgentNode  # type: ignore[import-not-found, unused-ignore]
+        from hookwork_workflow.nodes.agent import AgentNode
 
-        node: Node = AgentNode(value)
-        return node
+        return AgentNode(value)
     if is_tool(value):
         from hookwork_workflow.nodes.tool import ToolNode
 

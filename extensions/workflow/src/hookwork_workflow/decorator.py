@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 
 import msgspec
 
+from hookwork.agent import Agent
 from hookwork.errors import GraphError
 from hookwork.node import Node, NodeConfig
 from hookwork_workflow.nodes.base import GraphNode
@@ -143,13 +144,15 @@ def _made(value: Any, settings: dict[str, Any]) -> Any:
         changes["config"] = msgspec.structs.replace(made.config, **config)
     made = _changed(made, changes)
     if made.config.parallel:
-        from hookwork_workflow.nodes.parallel import parallel  # type: ignore[import-not-found, unused-ignore]
+        from hookwork_workflow.nodes.parallel import parallel
 
         return parallel(made)
     return made
 
 
 def _as_node(value: Any, settings: dict[str, Any]) -> Node:
+    if isinstance(value, Agent) and settings.get("name") is not None:
+        value = value.clone(name=settings["name"])  # a node and its agent have one name (AN-1)
     own = {name: settings[name] for name in _FUNCTION_ONLY if settings.get(name)}
     if not own and settings.get("name") is None:
         from hookwork.node import build_node
