@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import pytest
 
 from hookwork.context import ToolContext
 from hookwork.errors import ToolError
+from hookwork.platform import use_task_runner
 from hookwork.plugins.plugin import FunctionPlugin
 from hookwork.records.request import FunctionDeclaration
 from hookwork.tool import Tool, Toolset
@@ -268,10 +269,12 @@ async def test_tl_21_the_end_of_a_coroutine_that_was_thrown_away_passes() -> Non
     assert told(panic, "t", asyncio.current_task()).__cause__ is panic
 
 
-async def test_case_tool_7_a_tool_that_cancels_its_own_task_is_named_and_nothing_hangs(
-    runner_factory: Any, play: Any
+@pytest.mark.parametrize("runner", [None, "serial"], ids=["tasks", "one task"])
+async def test_case_tool_7_tool_3_a_tool_that_cancels_its_own_task_is_an_ordinary_error(
+    runner_factory: Any, play: Any, runner: str | None
 ) -> None:
-    """The task's cancelling count rose, so by core TOOL-3 this is no stray cancellation; the run says whose it was."""
+    """The count of the task rose, but nobody ends the call: the sibling goes on, hooks run, the model is told."""
+    counts: list[int] = []
 
     async def cancels_itself() -> None:
         """Cancels its own task."""
@@ -280,11 +283,59 @@ async def test_case_tool_7_a_tool_that_cancels_its_own_task_is_named_and_nothing
         task.cancel()
         await asyncio.Event().wait()
 
+    async def after(ctx: Any, tool: Any, args: Any, result: Any, error: Any) -> None:
+        await asyncio.sleep(0)
+        task = asyncio.current_task()
+        assert task is not None
+        counts.append(task.cancelling())
+
+    async def one_by_one(tasks: Any) -> None:
+        for run in tasks:
+            await run()
+
     model = ScriptedModel([[call("cancels_itself", "c1"), call("s", "c2")], "done"])
-    async with runner_factory(agent_of(model, tool(cancels_itself), Raw("s"))) as runner:
-        turn = await asyncio.wait_for(play(runner), 5)
-    assert "cancelled by its own code" in str(turn.error)
-    assert turn.outcome.kind == "failed"
+    plugins = [FunctionPlugin("p", after_tool=after)]
+    with use_task_runner(one_by_one) if runner else nullcontext():
+        async with runner_factory(agent_of(model, tool(cancels_itself), Raw("s")), plugins=plugins) as made:
+            turn = await asyncio.wait_for(play(made), 5)
+    failed, fine = turn.events[1].function_responses
+    assert "cancelled from within" in failed.response["error"]
+    assert "error" not in fine.response
+    assert (turn.error, turn.outcome.kind, turn.scene[-1]) == (None, "completed", "a: done")
+    assert counts == [0, 0]
+
+
+async def test_case_tool_7_the_same_tool_while_the_run_is_cancelled(runner_factory: Any, stored: Any) -> None:
+    """Then it is the run's cancellation: the sibling is awaited and nothing more is stored."""
+    started, left = asyncio.Event(), []
+
+    async def stubborn() -> None:
+        """Waits, and cancels its own task once more on the way out."""
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+
+    async def sibling() -> None:
+        """Waits."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            left.append("sibling")
+
+    model = ScriptedModel([[call("stubborn", "c1"), call("sibling", "c2")]])
+    async with runner_factory(agent_of(model, tool(stubborn), tool(sibling))) as made:
+        running = asyncio.create_task(made.run(user_id="u", session_id="s", message="go").wait())
+        await started.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert left == ["sibling"]
+        assert [event.author for event in (await stored(made)).events] == ["user", "a"]
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

@@ -41,6 +41,11 @@ class MergePoint:
         self._before_error = 0
         self._closed = False
 
+    @property
+    def closed(self) -> bool:
+        """Whether its producers are being ended: from then on a cancellation in one of them is not its own doing."""
+        return self._closed
+
     async def put(self, event: Event) -> None:
         """Hand an event on; returns when it was stored and the consumer asked for the next one."""
         if self._closed:  # by an abandoned task: nobody takes its events any more

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +92,7 @@ class ToolCall:
         "buffer",
         "call",
         "ctx",
+        "ended",
         "entered",
         "error",
         "finished",
@@ -151,6 +152,8 @@ class ToolCall:
         self.paused = False
         self.source = "default"
         self.entered: asyncio.Event | None = None
+        #: whether the call is being ended from outside; None: nobody says.
+        self.ended: Callable[[], bool] | None = None
         #: the task that carries the call out.
         self.task: asyncio.Task[Any] | None = None
 
@@ -165,7 +168,7 @@ class ToolCall:
         except Pause:  # by an around hook
             self.paused = True
         except BaseException as raised:  # noqa: BLE001 - an around hook's own error becomes the call's (ARD-13)
-            error = told(raised, self.call.name or "", self.task)
+            error = told(raised, self.call.name or "", self.task, ended=self.ended)
             self._log_hook("around_tool", error)
             self._fail(error)
         finally:
@@ -248,7 +251,7 @@ class ToolCall:
         except _GATED as error:
             self.error = error
         except BaseException as raised:
-            self.error = told(raised, self.call.name or "", self.task)
+            self.error = told(raised, self.call.name or "", self.task, ended=self.ended)
             if not isinstance(self.error, ToolError) and self.error is not self._logged:
                 logger.info("tool %r raised; the model is told", self.call.name, exc_info=True)
             result = await self._recover()
@@ -444,6 +447,7 @@ def run_calls(flow: Flow, calls: Sequence[ToolCall]) -> AsyncGenerator[Event, No
     previous: ToolCall | None = None
     for call in calls:
         call.ctx.emit_event = merge.put
+        call.ended = lambda: merge.closed
         if in_order:
             call.entered = asyncio.Event()
         producers.append(lambda call=call, before=previous: run(call, before))

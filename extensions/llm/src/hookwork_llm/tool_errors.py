@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from hookwork.errors import ToolError
@@ -23,16 +24,19 @@ def error_text(error: BaseException) -> str:
     return f"{kind}: {text}" if text else kind
 
 
-def told(raised: BaseException, name: str, task: asyncio.Task[Any] | None) -> Exception:
+def told(
+    raised: BaseException, name: str, task: asyncio.Task[Any] | None, *, ended: Callable[[], bool] | None = None
+) -> Exception:
     """What was raised in a call's ``task``, as an error for hooks and model; what must leave the batch is re-raised.
 
     A `CancelledError` that nobody asked for, and a panic of an extension module, which is no `Exception`, are errors
-    of the tool like others (TL-21).
+    of the tool like others (TL-21). ``ended`` says whether the call is being ended from outside: where nobody else can
+    cancel its task, a tool that does so itself is told like any other (CASE-TOOL-7). None: the task's count decides.
     """
     if isinstance(raised, Exception):
         return raised
     if isinstance(raised, asyncio.CancelledError):
-        if _cancelled_by_us():
+        if _cancelled_by_us(ended):
             raise raised
         logger.warning("tool %r let a CancelledError escape that nobody asked for", name)
         error = ToolError(f"{name} was cancelled from within: {raised}".rstrip(": "))
@@ -58,6 +62,12 @@ def _runs(task: asyncio.Task[Any] | None) -> bool:
         return False
 
 
-def _cancelled_by_us() -> bool:
+def _cancelled_by_us(ended: Callable[[], bool] | None) -> bool:
     task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
+    if task is None or ended is None:
+        return task is None or task.cancelling() > 0
+    if ended():
+        return True
+    while task.cancelling():  # the tool cancelled its own task: its hooks are not to be taken for cancelled ones
+        task.uncancel()
+    return False
