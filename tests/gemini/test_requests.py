@@ -64,6 +64,16 @@ async def test_gem_1_vertex_ai_is_called_with_a_token(service: Service) -> None:
     assert received.headers["authorization"] == ["Bearer token-77"]
 
 
+@pytest.mark.parametrize("rest", ["publishers/google/models/gemini-2.5-flash", "endpoints/12345"])
+async def test_gem_1_a_resource_name_says_where_it_is(service: Service, rest: str) -> None:
+    name = f"projects/p9/locations/us-east1/{rest}"
+    model = vertex_model(service, name, project=None, location=None)
+    assert model.capabilities.provider == "gcp.vertex_ai"
+    await whole_of(model)
+    assert service.received[-1].path == f"/v1beta1/{name}:generateContent"
+    assert (model._config.project, model._config.location) == ("p9", "us-east1")
+
+
 async def test_gem_1_vertex_ai_in_express_mode_takes_a_key(service: Service) -> None:
     await whole_of(GeminiModel("gemini-2.5-flash", vertexai=True, api_key=KEY, base_url=service.url))
     received = service.received[-1]

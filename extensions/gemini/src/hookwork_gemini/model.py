@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 Responses = AsyncGenerator[ModelResponse, None]
 
+#: A resource name of Vertex AI says where it is.
+_PLACE = re.compile(r"^projects/([^/]+)/locations/([^/]+)/")
+
 
 class GeminiModel(Model):
     """A model of the Gemini API or of Vertex AI, called through google-genai.
@@ -32,7 +36,8 @@ class GeminiModel(Model):
         api_key: of the Gemini API, or of Vertex AI in express mode. Default: ``GOOGLE_API_KEY``, ``GEMINI_API_KEY``.
         vertexai: the backend. Default: Vertex AI when project, location or credentials are given or the name is a
             resource name of one; else what ``GOOGLE_GENAI_USE_ENTERPRISE`` or ``GOOGLE_GENAI_USE_VERTEXAI`` say.
-        project, location: of Vertex AI. Default: ``GOOGLE_CLOUD_PROJECT``, ``GOOGLE_CLOUD_LOCATION``.
+        project, location: of Vertex AI. Default: those of a resource name, ``GOOGLE_CLOUD_PROJECT``,
+            ``GOOGLE_CLOUD_LOCATION``.
         credentials: google.auth credentials. Default: those of the environment.
         base_url: another address of the API, a proxy's for example.
         api_version: ``v1``, ``v1beta`` … Default: ``GOOGLE_GENAI_API_VERSION``, else the SDK's.
@@ -76,6 +81,9 @@ class GeminiModel(Model):
         if vertexai is None:
             resource = name.startswith("projects/")
             vertexai = bool(project or location or credentials is not None or resource) or uses_vertexai()
+        place = _PLACE.match(name)
+        if place is not None and vertexai and not api_key:
+            project, location = project or place[1], location or place[2]
         self.name = name
         self.capabilities: ModelCapabilities = capabilities_of(name, vertexai=vertexai)
         self.retry = RetryPolicy.of(retry)
