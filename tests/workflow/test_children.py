@@ -1,0 +1,531 @@
+"""Children that bodies start with ``run_node`` (workflow §6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.workflow.flows import answers, outputs, paths, run_flow, step
+
+from hookwork import Event, Runner, ToolContext, text_content
+from hookwork.errors import InvalidRunId, InvalidRunNodeContext
+from hookwork_inmemory import InMemorySessionService
+from hookwork_llm import LlmAgent, tool
+from hookwork_testkit import ScriptedModel, call
+from hookwork_workflow import (
+    START,
+    GraphNode,
+    Join,
+    NodeConfig,
+    NodeContext,
+    NodeFailed,
+    NodeRunError,
+    OutputAlreadyDelegated,
+    RequestInput,
+    Retry,
+    Workflow,
+    node,
+)
+
+
+def calling(body: Any, **settings: Any) -> Any:
+    """A dynamic node around ``body(ctx, input)``."""
+
+    async def parent(value: Any, ctx: NodeContext) -> Any:
+        return await body(ctx, value)
+
+    return node(name="parent", **settings)(parent)
+
+
+async def failure(kit: Any, *parts: Any) -> BaseException:
+    turn = await kit.Lab(Workflow("wf", *parts).as_agent).run("hi")
+    assert turn.error is not None
+    return turn.error
+
+
+async def test_dyn_1_a_child_runs_and_its_output_comes_back(kit: Any) -> None:
+    """Whatever `build_node` takes: a node, a function, a workflow."""
+
+    async def plain(value: str) -> str:
+        return f"plain({value})"
+
+    inner = Workflow("inner", START >> step("a") >> step("b"))
+    turn = await run_flow(
+        kit,
+        Workflow(
+            "wf",
+            START
+            >> calling(
+                lambda ctx, v: _all(ctx.run_node(step("s"), v), ctx.run_node(plain, v), ctx.run_node(inner, v)),
+            ),
+        ),
+    )
+    assert turn.outcome.output == ["s(hi)", "plain(hi)", "b(a(hi))"]
+    assert list(outputs(turn.events))[:3] == ["wf@1/parent@1/s@1", "wf@1/parent@1/plain@1", "wf@1/parent@1/inner@1/a@1"]
+
+
+async def _all(*awaitables: Any) -> list[Any]:
+    return [await awaitable for awaitable in awaitables]
+
+
+async def test_dyn_1_a_tool_inside_a_node_may_start_children(kit: Any) -> None:
+    """WT-14, AN-5: in a static agent node too."""
+
+    @tool
+    async def work(ctx: ToolContext) -> str:
+        """Works."""
+        return f"worked: {await ctx.run_node(step('s'), 'x')}"
+
+    def respond(request: Any) -> Any:
+        return call("work") if len(request.contents) == 1 else "said"
+
+    agent = LlmAgent(name="ag", model=ScriptedModel(respond), tools=[work])
+    turn = await run_flow(kit, Workflow("wf", START >> agent))
+    assert outputs(turn.events)["wf@1/ag@1/work@1-1/s@1"] == "s(x)"
+    assert turn.outcome.output == "said"
+
+
+async def test_dyn_1_not_in_a_hook_nor_without_a_run(kit: Any) -> None:
+    from hookwork import Plugin
+
+    class Meddler(Plugin):
+        name = "meddler"
+
+        async def before_node(self, ctx: Any, input: Any) -> Any:
+            await ctx.run_node(step("x"))
+
+    turn = await kit.Lab(Workflow("wf", START >> step("a")).as_agent).run("hi", plugins=[Meddler()])
+    assert isinstance(turn.error, InvalidRunNodeContext)
+
+
+async def test_dyn_2_a_child_is_a_full_activation(kit: Any) -> None:
+    """WT-26: input check, output check, retry, timeout, state."""
+    tries: list[int] = []
+
+    @node(retry=Retry(max_attempts=2, initial_delay=0))
+    async def child(value: int, ctx: NodeContext) -> int:
+        tries.append(ctx.attempt)
+        ctx.state["seen"] = value
+        if ctx.attempt == 1:
+            raise OSError("once")
+        return value * 2
+
+    lab = kit.Lab(Workflow("wf", START >> calling(lambda ctx, value: ctx.run_node(child, "21"))).as_agent)
+    assert (await lab.run("hi")).outcome.output == 42
+    assert tries == [1, 2]
+    assert dict((await lab.session()).state) == {"seen": 21}
+
+    @node(timeout=0.01)
+    async def slow(value: Any) -> None:
+        await asyncio.Event().wait()
+
+    error = await failure(kit, START >> calling(lambda ctx, value: ctx.run_node(slow)))
+    assert isinstance(error, NodeRunError)
+    assert isinstance(error.__cause__, TimeoutError)
+
+
+async def test_dyn_3_events_are_forwarded_with_their_own_path_and_are_no_output_of_the_parent(kit: Any) -> None:
+    @node
+    async def child(value: Any) -> AsyncIterator[Any]:
+        yield Event(content=text_content("working"))
+        yield Event(output="child's", routes=("somewhere",))
+
+    async def both(ctx: Any, value: Any) -> str:
+        async with asyncio.TaskGroup() as group:
+            for name in ("c1", "c2"):
+                group.create_task(ctx.run_node(child, run_id=name))
+        return "parent's"
+
+    parent = calling(both)
+    turn = await run_flow(
+        kit, Workflow("wf", START >> parent, parent.on({"somewhere": step("x")}), parent >> step("y"))
+    )
+    assert turn.outcome.output == "y(parent's)"
+    for name in ("c1", "c2"):
+        own = [event for event in turn.events if event.path == f"wf@1/parent@1/child@{name}"]
+        assert [event.text or event.output for event in own] == ["working", "child's"]
+
+
+async def test_dyn_4_a_failure_is_a_node_run_error_that_the_body_may_catch(kit: Any) -> None:
+    cause = OSError("broken")
+
+    @node
+    async def child(value: Any) -> None:
+        raise cause
+
+    caught: list[Any] = []
+
+    async def careful(ctx: Any, value: Any) -> str:
+        try:
+            await ctx.run_node(child, run_id="r-1")
+        except NodeFailed as error:
+            caught.append(error)
+        return "went on"
+
+    turn = await run_flow(kit, Workflow("wf", START >> calling(careful)))
+    assert turn.outcome.output == "went on"
+    error = caught[0]
+    assert isinstance(error, NodeRunError)
+    assert (error.child_name, error.child_path, error.run_id) == ("child", "wf@1/parent@1/child@r-1", "r-1")
+    assert error.__cause__ is cause
+    assert str(error) == "workflow: dynamic child wf@1/parent@1/child@r-1: broken"
+
+
+async def test_dyn_4_a_child_that_fails_after_asking_is_a_failure(kit: Any) -> None:
+    @node
+    async def child(value: Any) -> AsyncIterator[Any]:
+        yield RequestInput(interrupt_id="q")
+        raise OSError("after asking")
+
+    assert isinstance(await failure(kit, START >> calling(lambda ctx, v: ctx.run_node(child))), NodeRunError)
+
+
+async def test_dyn_5_a_pause_of_a_child_pauses_the_parent(kit: Any) -> None:
+    ran: list[str] = []
+
+    @node
+    async def asking(value: Any) -> AsyncIterator[Any]:
+        ran.append("asking")
+        yield RequestInput(interrupt_id="q")
+
+    async def body(ctx: Any, value: Any) -> str:
+        ran.append("parent")
+        first = await ctx.run_node(step("first", ran), value)
+        return f"{first} {await ctx.run_node(asking)}"
+
+    lab = kit.Lab(Workflow("wf", START >> calling(body) >> step("end")).as_agent)
+    assert (await lab.run("hi")).waits_for == ["q"]
+    turn = await lab.run(answers({"q": {"result": "yes"}}))
+    assert turn.outcome.output == "end(first(hi) yes)"
+    assert ran == ["parent", "first", "asking", "parent"]
+
+
+async def test_dyn_6_a_caller_that_could_not_finish_after_a_pause_is_refused(kit: Any) -> None:
+    error = await failure(kit, START >> calling(lambda ctx, v: ctx.run_node(step("s")), rerun_on_resume=False))
+    assert isinstance(error, InvalidRunNodeContext)
+    assert "rerun_on_resume" in str(error)
+
+
+async def test_dyn_7_cancelling_the_parent_ends_its_children(kit: Any) -> None:
+    left: list[str] = []
+    begun = asyncio.Event()
+
+    @node
+    async def child(value: Any) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            left.append("child")
+
+    @node
+    async def broken(value: str) -> None:
+        await begun.wait()
+        raise OSError("no")
+
+    assert isinstance(await failure(kit, START >> (calling(lambda ctx, v: ctx.run_node(child)), broken)), OSError)
+    assert left == ["child"]
+
+
+async def test_dyn_7_a_child_in_a_task_of_its_own_is_awaited(kit: Any) -> None:
+    """Its failure fails the parent, its pause is an error."""
+    tasks: list[Any] = []
+
+    def detached(child: Any) -> Any:
+        async def body(ctx: Any, value: Any) -> str:
+            tasks.append(asyncio.ensure_future(ctx.run_node(child, value)))
+            await asyncio.sleep(0)
+            return "done"
+
+        return calling(body)
+
+    @node
+    async def slow(value: str) -> str:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return value
+
+    turn = await run_flow(kit, Workflow("wf", START >> detached(slow)))
+    assert outputs(turn.events) == {"wf@1/parent@1/slow@1": "hi", "wf@1/parent@1": "done"}
+
+    @node
+    async def broken(value: str) -> str:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        raise OSError("no")
+
+    assert isinstance(await failure(kit, START >> detached(broken)), NodeRunError)
+
+    @node
+    async def asking(value: str, ctx: NodeContext) -> str:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return str(await ctx.request_input("k"))
+
+    assert "await it in the body" in str(await failure(kit, START >> detached(asking)))
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+# --- ids, branch, scope -----------------------------------------------------------------------------------------------
+
+
+async def test_dyn_10_run_ids_count_per_name_and_given_ones_do_not(kit: Any) -> None:
+    async def body(ctx: Any, value: Any) -> None:
+        a, b = step("a"), step("b")
+        await _all(*(ctx.run_node(n, run_id=i) for n, i in [(a, None), (b, None), (a, "mine"), (a, None), (b, None)]))
+
+    turn = await run_flow(kit, Workflow("wf", START >> calling(body)))
+    assert [path.removeprefix("wf@1/parent@1/") for path in outputs(turn.events)] == [
+        "a@1",
+        "b@1",
+        "a@mine",
+        "a@2",
+        "b@2",
+    ]
+
+
+@pytest.mark.parametrize("run_id", ["", "1", "007", "a/b", "a@b", "a.b", "a~b", "t2", "2-1"])
+async def test_dyn_10_ids_that_are_not_free(kit: Any, run_id: str) -> None:
+    error = await failure(kit, START >> calling(lambda ctx, v: ctx.run_node(step("s"), run_id=run_id)))
+    assert isinstance(error, InvalidRunId)
+
+
+async def test_dyn_11_and_12_branch_and_scope(kit: Any) -> None:
+    seen: list[tuple[str, str]] = []
+
+    @node
+    async def look(value: Any, ctx: NodeContext) -> None:
+        seen.append((ctx.branch, ctx.isolation_scope))
+
+    async def body(ctx: Any, value: Any) -> None:
+        await ctx.run_node(look)
+        await ctx.run_node(look, sub_branch=True)
+        await ctx.run_node(look, branch="b", sub_branch=True, run_id="x")
+        await ctx.run_node(look, branch="")
+        await ctx.run_node(look, scope="s")
+        await ctx.run_node(look, scope="path", run_id="p")
+
+    await run_flow(kit, Workflow("wf", START >> (calling(body), step("side", give=lambda v: None))))
+    here = "parent@1"
+    assert seen == [
+        (here, ""),
+        (f"{here}.look@2", ""),
+        ("b.look@x", ""),
+        (here, ""),
+        (here, "s"),
+        (here, "wf@1/parent@1/look@p"),
+    ]
+
+
+# --- dedup and replay -------------------------------------------------------------------------------------------------
+
+
+async def test_dyn_20_a_path_that_has_an_outcome_is_not_run_again(kit: Any) -> None:
+    """WT-11: outcomes without output too."""
+    ran: list[str] = []
+
+    async def body(ctx: Any, value: Any) -> list[Any]:
+        loud, silent = step("loud", ran), step("silent", ran, lambda v: None)
+        return [await ctx.run_node(n, run_id="same") for n in (loud, loud, silent, silent)]
+
+    turn = await run_flow(kit, Workflow("wf", START >> calling(body)))
+    assert turn.outcome.output == ["loud(None)", "loud(None)", None, None]
+    assert ran == ["loud", "silent"]
+    assert paths(turn.events).count("wf@1/parent@1/silent@same") == 1
+
+
+async def test_dyn_20_failures_are_not_kept(kit: Any) -> None:
+    ran: list[int] = []
+
+    @node
+    async def flaky(value: Any) -> str:
+        ran.append(1)
+        if len(ran) == 1:
+            raise OSError("once")
+        return "ok"
+
+    async def body(ctx: Any, value: Any) -> str:
+        try:
+            return str(await ctx.run_node(flaky, run_id="r"))
+        except NodeRunError:
+            return str(await ctx.run_node(flaky, run_id="r"))
+
+    assert (await run_flow(kit, Workflow("wf", START >> calling(body)))).outcome.output == "ok"
+
+
+async def test_dyn_21_the_cache_is_that_of_the_activation_and_outlives_a_retry(kit: Any) -> None:
+    """WT-8: a loop's next round has fresh children; a retried parent keeps those that completed."""
+    from hookwork_workflow import routed
+
+    ran: list[str] = []
+
+    @node(retry=Retry(max_attempts=2, initial_delay=0))
+    async def rounds(value: Any, ctx: NodeContext) -> Any:
+        await ctx.run_node(step("child", ran))
+        if ctx.attempt == 1:
+            raise OSError("once per round")
+        return routed("again" if ctx.run_id == "1" else "on", None)
+
+    await run_flow(kit, Workflow("wf", START >> rounds, rounds.on({"again": rounds, "on": step("end")})))
+    assert ran == ["child", "child"]
+
+
+async def test_dyn_22_two_calls_with_one_run_id_share_one_execution(kit: Any) -> None:
+    """WT-27."""
+    ran: list[int] = []
+
+    @node
+    async def slow(value: Any) -> int:
+        ran.append(1)
+        await asyncio.sleep(0)
+        return len(ran)
+
+    async def body(ctx: Any, value: Any) -> list[Any]:
+        return list(await asyncio.gather(*(ctx.run_node(slow, run_id="same") for _ in range(5))))
+
+    assert (await run_flow(kit, Workflow("wf", START >> calling(body)))).outcome.output == [1] * 5
+
+
+async def test_dyn_23_on_resume_completed_children_return_at_once(kit: Any) -> None:
+    """WT-9: paths are the same in the resumed run, so nothing runs twice."""
+    ran: list[str] = []
+
+    async def body(ctx: Any, value: Any) -> list[Any]:
+        first = await ctx.run_node(step("a", ran), value)
+        asked = await ctx.request_input("k")
+        return [first, asked, await ctx.run_node(step("b", ran), asked)]
+
+    lab = kit.Lab(Workflow("wf", START >> calling(body)).as_agent)
+    turn = await lab.run("hi")
+    turn = await lab.run(answers({turn.waits_for[0]: {"result": "x"}}))
+    assert turn.outcome.output == ["a(hi)", "x", "b(x)"]
+    assert ran == ["a", "b"]
+    assert [path for path in outputs(turn.events) if "/a@" in path] == []
+
+
+async def test_dyn_24_a_delegated_output_is_the_parents(kit: Any) -> None:
+    """WT-28: handed to successors, no second event, the return value ignored, all ancestors stamped."""
+
+    async def middle(ctx: Any, value: Any) -> str:
+        await ctx.run_node(step("leaf"), value, use_as_output=True)
+        return "ignored"
+
+    async def outer(ctx: Any, value: Any) -> None:
+        mid = node(name="mid")(lambda_node(middle))
+        await ctx.run_node(mid, value, use_as_output=True)
+
+    turn = await run_flow(kit, Workflow("wf", START >> calling(outer) >> step("end")))
+    assert turn.outcome.output == "end(leaf(hi))"
+    leaf = next(event for event in turn.events if event.path.endswith("leaf@1"))
+    assert leaf.node_info.output_for == ("wf@1/parent@1/mid@1/leaf@1", "wf@1/parent@1/mid@1", "wf@1/parent@1")
+    assert list(outputs(turn.events)) == ["wf@1/parent@1/mid@1/leaf@1", "wf@1/end@1"]
+    terminal = await run_flow(kit, Workflow("wf", START >> calling(outer)))
+    leaf = next(event for event in terminal.events if event.path.endswith("leaf@1"))
+    assert leaf.node_info.output_for[-1] == "wf@1"
+    assert terminal.outcome.output == "leaf(hi)"
+
+
+def lambda_node(body: Any) -> Any:
+    async def parent(value: Any, ctx: NodeContext) -> Any:
+        return await body(ctx, value)
+
+    return parent
+
+
+async def test_dyn_24_a_second_delegate_is_refused_the_same_path_is_fine(kit: Any) -> None:
+    async def twice(ctx: Any, value: Any) -> None:
+        await ctx.run_node(step("a"), value, use_as_output=True, run_id="one")
+        await ctx.run_node(step("a"), value, use_as_output=True, run_id="one")
+        await ctx.run_node(step("a"), value, use_as_output=True, run_id="two")
+
+    error = await failure(kit, START >> calling(twice))
+    assert isinstance(error, OutputAlreadyDelegated)
+    assert "child" not in str(error)
+    assert "a@one" in str(error)
+
+
+async def test_dyn_24_a_delegate_is_found_again_after_a_pause(kit: Any) -> None:
+    async def body(ctx: Any, value: Any) -> None:
+        await ctx.run_node(step("leaf"), value, use_as_output=True)
+        await ctx.request_input("k")
+
+    lab = kit.Lab(Workflow("wf", START >> calling(body) >> step("end")).as_agent)
+    turn = await lab.run("hi")
+    turn = await lab.run(answers({turn.waits_for[0]: {"result": "x"}}))
+    assert turn.outcome.output == "end(leaf(hi))"
+
+
+async def test_dyn_25_raise_on_wait_false_gives_none_for_a_child_that_waits(kit: Any) -> None:
+    @node
+    async def asking(value: Any, ctx: NodeContext) -> str:
+        return str(await ctx.request_input("k"))
+
+    seen: list[Any] = []
+
+    async def body(ctx: Any, value: Any) -> str:
+        seen.append(await ctx.run_node(asking, raise_on_wait=False))
+        return f"went on with {seen[-1]}"
+
+    lab = kit.Lab(Workflow("wf", START >> calling(body)).as_agent)
+    turn = await lab.run("hi")
+    assert seen == [None]
+    assert turn.outcome.kind == "paused"
+    turn = await lab.run(answers({turn.waits_for[0]: {"result": "x"}}))
+    assert turn.outcome.output == "went on with x"
+
+
+async def test_dyn_26_a_child_that_waits_for_output_pauses_its_parent_without_a_call(kit: Any) -> None:
+    class Hungry(GraphNode[Any, Any]):
+        name = "hungry"
+        config = NodeConfig(wait_for_output=True)
+
+        async def run(self, ctx: Any, input: Any) -> AsyncIterator[Event]:
+            for event in ():
+                yield event
+
+    turn = await run_flow(kit, Workflow("wf", START >> calling(lambda ctx, v: ctx.run_node(Hungry())) >> step("end")))
+    assert turn.outcome.kind == "paused"
+    assert turn.waits_for == []
+
+
+async def test_many_children_at_once_keep_their_events_in_order(kit: Any) -> None:
+    """DYN-3: emission is serialised; each child's events are in order."""
+
+    @node
+    async def child(value: int) -> AsyncIterator[Any]:
+        for number in range(3):
+            yield Event(content=text_content(f"{value}.{number}"))
+        yield value
+
+    async def body(ctx: Any, value: Any) -> int:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(ctx.run_node(child, n, run_id=f"c-{n}")) for n in range(50)]
+        return sum(task.result() for task in tasks)
+
+    turn = await run_flow(kit, Workflow("wf", START >> calling(body) >> Join("j")))
+    assert turn.outcome.output == {"parent": sum(range(50))}
+    for number in range(50):
+        texts = [event.text for event in turn.events if event.path.endswith(f"@c-{number}") and event.text]
+        assert texts == [f"{number}.{k}" for k in range(3)]
+
+
+async def test_dyn_1_a_tool_of_a_chat_agent_runs_nodes_too() -> None:
+    """`ToolContext.run_node` and `NodeContext.run_node` are one mechanism."""
+
+    @tool
+    async def work(ctx: ToolContext) -> str:
+        """Works."""
+        return str(await ctx.run_node(Workflow("inner", START >> step("a") >> step("b")), "x"))
+
+    agent = LlmAgent(name="chat", model=ScriptedModel([call("work"), "done"]), tools=[work])
+    async with Runner(agent, sessions=InMemorySessionService()) as runner:
+        events = [event async for event in runner.run(user_id="u", session_id="s", message="hi")]
+    assert outputs(events) == {
+        "chat@1/work@1-1/inner@1/a@1": "a(x)",
+        "chat@1/work@1-1/inner@1/b@1": "b(a(x))",
+    }
+    response = next(r for event in events for r in event.function_responses)
+    assert response.response == {"result": "b(a(x))"}
