@@ -15,6 +15,7 @@ import pytest
 
 from hookwork.records.session import Session
 from hookwork_database import DatabaseSessionService, session_service
+from hookwork_database.keys import SessionKey
 from hookwork_database.sqlite.connecting import Connector
 from hookwork_database.sqlite.store import SqliteStore
 from hookwork_database.tables import statements_for
@@ -221,3 +222,27 @@ def test_a_forgotten_service_does_not_hold_the_process(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=20)
     assert (done.stdout, done.stderr) == ("done\n", "")
+
+
+async def test_bey_12_a_page_reads_no_session_in_front_of_it_and_a_stream_keeps_nothing(tmp_path: Path) -> None:
+    """Ten thousand sessions are not read for one page, nor a long log for one event."""
+    traced = Traced(tmp_path / "s.db")
+    service = traced.service
+    session = await service.create_session(**KEY)
+    for number in range(10):
+        await service.create_session(app_name="app", user_id=f"u{number}", session_id="s", state={"big": "x" * 1000})
+    for number in range(100):
+        await service.append_event(session, say(str(number)))
+    fresh = Traced(tmp_path / "s.db")
+    first = await fresh.service.list_session_page(app_name="app", limit=3)
+    fresh.taken()
+    page = await fresh.service.list_session_page(app_name="app", limit=3, page_token=first.next_page_token)
+    assert len(page.sessions) == 3
+    assert [statement for statement in fresh.statements if "LIMIT 4" in statement]
+    fresh.taken()
+    events = [event.text async for event in fresh.service.stream_events(**KEY, page_size=40)]
+    assert events == [str(number) for number in range(100)]
+    assert len([statement for statement in fresh.statements if "LIMIT 40" in statement]) == 3
+    assert fresh.service._cache.get(SessionKey("app", "user", "s")) is None
+    await fresh.service.close()
+    await service.close()

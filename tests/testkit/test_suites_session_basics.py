@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import Any
 
 import pytest
 
-from hookwork.errors import HookworkError, SessionNotFoundError
+from hookwork.errors import HookworkError, SessionNotFoundError, ValidationError
+from hookwork.records.event import Event
 from hookwork.records.session import Session
-from hookwork.services import SessionCapabilities, SessionService
+from hookwork.services import SessionCapabilities, SessionPage, SessionService
+from hookwork.session_pages import page_of
 from hookwork_inmemory import InMemorySessionService
 from hookwork_testkit.suites import SessionServiceSuite
 from hookwork_testkit.suites.broken import BrokenBackends
@@ -143,10 +146,30 @@ class SortsByTime(InMemorySessionService):
         return session
 
 
-@BROKEN.breaks("test_cs_12")
+@BROKEN.breaks("test_cs_12", "test_bey_12_a")
 class ListsBackwards(InMemorySessionService):
     async def list_sessions(self, **key: Any) -> list[Session]:
         return (await super().list_sessions(**key))[::-1]
+
+
+@BROKEN.breaks("test_bey_12_a_session_used_between_pages_is_not_missed")
+class PagesByNumber(InMemorySessionService):
+    async def list_session_page(self, **key: Any) -> SessionPage:
+        limit, token = key.pop("limit", 100), key.pop("page_token", None)
+        if token is not None and not token.isdigit():
+            raise ValidationError("no token")
+        page_of([], limit, None)
+        found, start = await self.list_sessions(**key), int(token or 0)
+        more = start + limit < len(found)
+        return SessionPage(found[start : start + limit], str(start + limit) if more else None)
+
+
+@BROKEN.breaks("test_bey_12_events_come_as_a_stream")
+class StreamsByTime(InMemorySessionService):
+    async def stream_events(self, *, page_size: int = 500, **key: Any) -> AsyncGenerator[Event, None]:
+        session = await self.get_session(**key)
+        for event in sorted(session.events, key=lambda event: event.timestamp):
+            yield event
 
 
 @BROKEN.breaks("test_cs_13")

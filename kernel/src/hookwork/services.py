@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -31,6 +31,13 @@ class SessionCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     dropped_event_fields: frozenset[str] = frozenset()
     max_id_length: int | None = None
     supports_user_state_read: bool = True
+
+
+class SessionPage(NamedTuple):
+    """Some sessions of a list; ``next_page_token`` asks for those behind them, None at the end."""
+
+    sessions: list[Session]
+    next_page_token: str | None
 
 
 class SessionService(ABC):
@@ -73,6 +80,43 @@ class SessionService(ABC):
     @abstractmethod
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> list[Session]:
         """Handles without events, by last update time, user, id; all users of the app when none is given."""
+
+    async def list_session_page(
+        self, *, app_name: str, user_id: str | None = None, limit: int = 100, page_token: str | None = None
+    ) -> SessionPage:
+        """Some of `list_sessions` in its order: at most ``limit`` (from 1) behind the place a token names (BEY-12).
+
+        A session that is used meanwhile moves to the end: it may come twice, and none is missed. A service overrides
+        this where it can read a page without reading all.
+
+        Raises:
+            ValidationError: ``limit`` is no whole number from 1, or the token is none of this service's.
+        """
+        from hookwork.session_pages import page_of
+
+        return page_of(await self.list_sessions(app_name=app_name, user_id=user_id), limit, page_token)
+
+    async def stream_events(
+        self, *, app_name: str, user_id: str, session_id: str, page_size: int = 500
+    ) -> AsyncGenerator[Event, None]:
+        """The events of a session from the first on, as they are read; who stops early closes it (``aclosing``).
+
+        A service overrides this where it can read on page by page, so that no long session is ever held as a whole.
+        What is appended meanwhile may come or not.
+
+        Args:
+            page_size: events read at once, from 1.
+
+        Raises:
+            SessionNotFoundError: before the first event.
+            ValidationError: ``page_size`` is no whole number from 1.
+        """
+        from hookwork.session_pages import checked_count
+
+        checked_count("page_size", page_size)
+        session = await self.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
+        for event in session.events:
+            yield event
 
     @abstractmethod
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:

@@ -14,7 +14,8 @@ from hookwork.records.frozen import FrozenDict
 from hookwork_database.documents import NO_STATE, state_of_document
 from hookwork_database.keys import SessionKey
 from hookwork_database.layouts.base import Layout
-from hookwork_database.loaded import Marker
+from hookwork_database.loaded import Marker, StoredEvent
+from hookwork_database.moments import FIRST
 
 T = TypeVar("T")
 Rows = Sequence[Any]
@@ -132,13 +133,47 @@ class Listed(NamedTuple):
 
 def list_sessions(layout: Layout, app_name: str, user_id: str | None) -> Plan[list[Listed]]:
     """The sessions of an app or of one user, by update time, user and id (services SES-9)."""
-    rows = yield layout.app_state, (app_name,)
-    column = rows[0][0] if rows else None
-    app = column, state_of_document(column, f"table app_states: app {app_name!r}")
+    app = yield from _app_of(layout, app_name)
     if user_id is None:
         rows = yield layout.list_all, (app_name,)
     else:
         rows = yield layout.list_user, (app_name, user_id)
+    found = _listed(layout, rows, app_name, user_id, app)
+    found.sort(key=lambda listed: (listed.marker.updated, listed.key.user_id, listed.key.id))
+    return found
+
+
+#: A place in the list of sessions: update time as `Layout.marked` gives it, user, id. This one is before all.
+ListPlace = tuple[Any, str, str]
+LIST_START: ListPlace = (FIRST, "", "")
+
+
+def list_page(
+    layout: Layout, app_name: str, user_id: str | None, place: ListPlace, limit: int
+) -> Plan[tuple[list[Listed], ListPlace | None]]:
+    """At most ``limit`` sessions behind a place, and the place behind them when there are more (BEY-12)."""
+    app = yield from _app_of(layout, app_name)
+    mark, user, id = place
+    raw = layout.unmarked(mark)
+    behind = (raw, raw, user, user, id, limit + 1)
+    if user_id is None:
+        rows = yield layout.page_all, (app_name, *behind)
+    else:
+        rows = yield layout.page_user, (app_name, user_id, *behind)
+    last = rows[limit - 1] if len(rows) > limit else None
+    found = _listed(layout, rows[:limit], app_name, user_id, app)
+    return found, None if last is None else (layout.marked(last[4]), last[1], last[2])
+
+
+def _app_of(layout: Layout, app_name: str) -> Plan[tuple[Any, FrozenDict]]:
+    rows = yield layout.app_state, (app_name,)
+    column = rows[0][0] if rows else None
+    return column, state_of_document(column, f"table app_states: app {app_name!r}")
+
+
+def _listed(
+    layout: Layout, rows: Rows, app_name: str, user_id: str | None, app: tuple[Any, FrozenDict]
+) -> list[Listed]:
     users: dict[str, tuple[Any, FrozenDict]] = {}
     found = []
     for row in rows:
@@ -151,8 +186,16 @@ def list_sessions(layout: Layout, app_name: str, user_id: str | None) -> Plan[li
         created, updated = layout.session_micros(row[3], key), layout.session_micros(row[4], key)
         marker = Marker(row[3], row[4], updated, "", -1)
         found.append(Listed(key, created, marker, layout.session_state(row[5], key), app, user, bool(row[7])))
-    found.sort(key=lambda listed: (listed.marker.updated, listed.key.user_id, listed.key.id))
     return found
+
+
+def events_behind(
+    layout: Layout, key: SessionKey, place: tuple[Any, Any] | None, limit: int
+) -> Plan[list[StoredEvent]]:
+    """At most ``limit`` events behind one at (raw, tie), or from the first on."""
+    raw, tie = place if place is not None else (layout.time(FIRST), "")
+    rows = yield layout.behind_page, (*key, raw, raw, tie, limit)
+    return [layout.stored(row, key) for row in rows]
 
 
 def delete_session(layout: Layout, key: SessionKey) -> Plan[None]:

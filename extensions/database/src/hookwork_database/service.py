@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from hookwork.errors import BackendError, SessionAlreadyExistsError, SessionNotFoundError, ValidationError
 from hookwork.platform import new_uuid, random, sleep, timestamp
 from hookwork.records.event import Event, frozen_delta
 from hookwork.records.session import EventLog, Session, split_state
-from hookwork.services import SessionCapabilities, SessionService
+from hookwork.services import SessionCapabilities, SessionPage, SessionService
+from hookwork.session_pages import checked_count, place_of, token_of
 from hookwork_database.appending import Appends, Job
 from hookwork_database.filters import Filters
 from hookwork_database.keys import MAX_ID, SessionKey, checked_id, checked_key
 from hookwork_database.layouts.base import Layout
-from hookwork_database.loaded import LoadedCache, LoadedSession, end_of
+from hookwork_database.loaded import LoadedCache, LoadedSession, StoredEvent, end_of
 from hookwork_database.merging import first_shown, follow, latest, show, work_in
 from hookwork_database.moments import micros_of_epoch, moment_of
-from hookwork_database.plans import Listed
+from hookwork_database.plans import LIST_START, Listed, events_behind, list_page
 from hookwork_database.reading import NOTHING, Snapshot, Want, known_of
 from hookwork_database.store import Store
 from hookwork_database.windows import index_of, pairs_closed
@@ -230,6 +232,44 @@ class DatabaseSessionService(SessionService):
         await self.open()
         found: list[Listed] = await self._retried(self._store.list, app_name, user_id)
         return [self._listed(listed) for listed in found]
+
+    async def list_session_page(
+        self, *, app_name: str, user_id: str | None = None, limit: int = 100, page_token: str | None = None
+    ) -> SessionPage:
+        """See `SessionService.list_session_page`. The database finds the page; nothing in front of it is read."""
+        checked_id("app_name", app_name)
+        if user_id is not None:
+            checked_id("user_id", user_id)
+        checked_count("limit", limit)
+        place = LIST_START if page_token is None else place_of(page_token, int | float | str)
+        await self.open()
+        found, behind = await self._retried(
+            partial(self._store.carry, reading=True),
+            lambda layout: list_page(layout, app_name, user_id, place, limit),
+        )
+        return SessionPage([self._listed(listed) for listed in found], None if behind is None else token_of(*behind))
+
+    async def stream_events(
+        self, *, app_name: str, user_id: str, session_id: str, page_size: int = 500
+    ) -> AsyncGenerator[Event, None]:
+        """See `SessionService.stream_events`. One page of events is held at a time, and none of them is kept."""
+        key = checked_key(app_name, user_id, session_id)
+        checked_count("page_size", page_size)
+        await self.open()
+        if await self._retried(self._store.read, key, None, NOTHING) is None:
+            raise not_found(key)
+        read = partial(self._store.carry, reading=True)
+        place: tuple[Any, Any] | None = None
+        more = True
+        while more:
+            found: list[StoredEvent] = await self._retried(
+                read, lambda layout, place=place: events_behind(layout, key, place, page_size)
+            )
+            more = len(found) == page_size
+            for stored in found:
+                yield stored.event
+            if found:
+                place = found[-1].raw, found[-1].tie
 
     def _listed(self, listed: Listed) -> Session:
         """A handle without events. Where its log ends is found out when it is first used."""

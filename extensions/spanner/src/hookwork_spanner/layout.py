@@ -45,6 +45,17 @@ class SpannerLayout(DocumentLayout):
         action = "UPDATE" if replace else "IGNORE"
         return f"INSERT OR {action} INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
 
+    def marked(self, raw: Any) -> Any:
+        """Spanner keeps nanoseconds, which other writers may have set: its text form has them."""
+        return raw.rfc3339()
+
+    def unmarked(self, mark: Any) -> Any:
+        if type(mark) is int:
+            return self.time(mark)
+        from google.api_core.datetime_helpers import DatetimeWithNanoseconds
+
+        return DatetimeWithNanoseconds.from_rfc3339(str(mark))  # type: ignore[no-untyped-call]
+
     def time(self, micros: int) -> Any:
         return moment_of(micros)
 

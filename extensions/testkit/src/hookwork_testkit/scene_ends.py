@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hookwork.agent import Agent
+from hookwork.errors import NothingToResume
 from hookwork.invocation import RunConfig
 from hookwork.model import Model
 from hookwork.records.event import Event
@@ -18,7 +19,9 @@ from hookwork.run import RunOutcome
 from hookwork.runner import Runner
 from hookwork.services import SessionService
 from hookwork_testkit.prompts import assert_valid_prompt
-from hookwork_testkit.scene_plays import SCENES, Staged
+from hookwork_testkit.scene_crashes import Crash, Deadline
+from hookwork_testkit.scene_plays import NotMade, Staged
+from hookwork_testkit.scene_trees import SCENES
 from hookwork_testkit.scripted import ScriptedModel
 from hookwork_testkit.suites.leftovers import PATIENCE, no_tasks_left, settle, take, within
 
@@ -60,6 +63,20 @@ class SceneEnds(ABC):
     ) -> Agent:
         """An agent of the flow under test."""
 
+    def make_task(
+        self, name: str, model: Model, *, tools: Sequence[Any] = (), sub_agents: Sequence[Agent] = ()
+    ) -> Agent | None:
+        """An agent that its parent hands tasks over to (core MODE-8), with a description; None: the flow has none."""
+        return None
+
+    def make_sequence(self, name: str, sub_agents: Sequence[Agent]) -> Agent | None:
+        """An agent that runs its children one after the other (core §1.2); None: not under test."""
+        return None
+
+    def make_parallel(self, name: str, sub_agents: Sequence[Agent]) -> Agent | None:
+        """An agent that runs its children side by side; None: not under test."""
+        return None
+
     @abstractmethod
     def runner(self, agent: Agent, sessions: SessionService) -> Runner:
         """A runner whose settings are nobody's."""
@@ -80,6 +97,13 @@ class SceneEnds(ABC):
             for prompt in model.prompts:
                 assert_valid_prompt(prompt, ids=model.capabilities.pairs_calls_by_id)
 
+    def stage(self, scene: str) -> Staged:
+        """A scene, ready to be played; one that needs agents which the suite does not make is skipped."""
+        try:
+            return SCENES[scene](_Makers(self))
+        except NotMade as missing:
+            pytest.skip(f"the suite makes no {missing}")
+
     # --- whole --------------------------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("mode", MODES)
@@ -87,7 +111,7 @@ class SceneEnds(ABC):
     async def test_scene(self, scene: str, mode: str) -> None:
         """The same events are stored in both modes; a streamed run shows partials as well."""
         sessions = await self.make_sessions()
-        staged = SCENES[scene](self.make_agent)
+        staged = self.stage(scene)
         events = await self._turns(staged, sessions, len(staged.turns), mode)
         partials = [event for event in events if event.partial]
         assert dict((await self.stored(sessions)).state) == staged.state
@@ -104,7 +128,7 @@ class SceneEnds(ABC):
             events, outcome = await self.play(
                 staged.agent, service, staged.message(turn), config=RunConfig(streaming_mode=mode)
             )
-            assert [line(event) for event in events if not event.partial] == list(lines)
+            staged.assert_lines([line(event) for event in events if not event.partial], lines, f"turn {turn + 1}")
             assert outcome.kind == ends, f"the turn ended {outcome}"
             staged.last = outcome
             shown += events
@@ -117,7 +141,7 @@ class SceneEnds(ABC):
     @pytest.mark.parametrize("scene", SCENES)
     async def test_inv_3_a_scene_ended_at_each_event(self, scene: str, mode: str, way: str) -> None:
         """What was yielded is stored, nothing is left behind, and the next turn has a valid prompt."""
-        for turn in range(len(SCENES[scene](self.make_agent).turns)):
+        for turn in range(len(self.stage(scene).turns)):
             count, ended = 0, False
             while not ended:
                 ended = await self._ended_at(scene, mode, way, turn, count)
@@ -127,7 +151,7 @@ class SceneEnds(ABC):
         """Cut one turn after some events; whether the turn was over before that."""
         what = f"{scene}: turn {turn + 1} ended ({way}) after {count} events"
         sessions = await self.make_sessions()
-        staged = SCENES[scene](self.make_agent)
+        staged = self.stage(scene)
         await self._turns(staged, sessions, turn, mode)
         before = len((await self.stored(sessions)).events) if turn else 0
         message = staged.message(turn)
@@ -156,7 +180,7 @@ class SceneEnds(ABC):
         for turns in range(1, self.most_turns):
             what = f"{scene}, cancelled after {turns} turns of the loop,"
             sessions = await self.make_sessions()
-            staged = SCENES[scene](self.make_agent)
+            staged = self.stage(scene)
             async with no_tasks_left(what):
                 task = asyncio.create_task(self._turns(staged, sessions, len(staged.turns), mode))
                 await settle(turns)
@@ -171,6 +195,64 @@ class SceneEnds(ABC):
             await self._go_on(what, staged, sessions)
             await sessions.close()
 
+    # --- crashed ------------------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("scene", SCENES)
+    async def test_act_41_a_scene_crashed_behind_each_event(self, scene: str, mode: str) -> None:
+        """The process dies behind a stored event and the invocation is continued by its id: the story is the same."""
+        count, crashed = 1, True
+        while crashed:
+            crashed = await self._crashed_behind(scene, mode, count)
+            count += 1
+        assert count > 3, f"{scene}: {count} events are no scene"
+
+    async def _crashed_behind(self, scene: str, mode: str, count: int) -> bool:
+        """Play a scene with one crash; whether it came to that."""
+        what = f"{scene}: crashed behind event {count}"
+        sessions = await self.make_sessions()
+        staged = self.stage(scene)
+        config = RunConfig(streaming_mode=mode)
+        left, before = count, 0
+        for turn, (_, lines, _) in enumerate(staged.turns):
+            if turn:
+                staged.take_up(await self.stored(sessions))
+            if left > 0 and await self._dies(staged, sessions, staged.message(turn), config, left):
+                async with self.runner(staged.agent, await self.reopen_sessions(sessions)) as runner:
+                    newest = (await self.stored(sessions)).events[-1].invocation_id
+                    try:
+                        again = runner.run(user_id=USER, session_id=SESSION, invocation_id=newest, config=config)
+                        await within(PATIENCE, what, again.wait())
+                    except NothingToResume:
+                        pass  # it had come to its end, or to where it waits
+                left = 0
+            elif left <= 0:
+                await self.play(staged.agent, await self.reopen_sessions(sessions), staged.message(turn), config=config)
+            events = list((await self.stored(sessions)).events)
+            new = events[before + 1 :]  # the first one is the user's message
+            staged.assert_lines([line(event) for event in new], lines, what)
+            left -= len(events) - before if left > 0 else 0
+            before = len(events)
+        for tool in staged.tools:
+            assert len(tool.calls) <= 1, f"{what}: {tool.name} ran {len(tool.calls)} times"
+        assert dict((await self.stored(sessions)).state) == staged.state, f"{what}: another state"
+        self.assert_valid(*staged.models)
+        await sessions.close()
+        return left <= 0
+
+    async def _dies(self, staged: Staged, sessions: SessionService, message: Any, config: RunConfig, left: int) -> bool:
+        """Play a turn with a process that dies behind that many stored events; False when it came to its end before."""
+        service = await self.reopen_sessions(sessions)
+        Deadline(service, left)
+        try:
+            async with self.runner(staged.agent, service) as runner:
+                await runner.run(user_id=USER, session_id=SESSION, message=message, config=config).wait()
+        except Crash:
+            return True
+        finally:
+            Deadline.lift(service)
+        return False
+
     async def _go_on(self, what: str, staged: Staged, sessions: SessionService) -> None:
         """Take another turn on what a cut scene left: it ends, on valid prompts, and no tool runs again."""
         service = await self.reopen_sessions(sessions)
@@ -181,3 +263,28 @@ class SceneEnds(ABC):
         self.assert_valid(*staged.models)
         for tool in staged.tools:
             assert len(tool.calls) <= 1, f"{what}: {tool.name} ran {len(tool.calls)} times"
+
+
+class _Makers:
+    """What a scene makes its agents with."""
+
+    def __init__(self, suite: SceneEnds) -> None:
+        self._suite = suite
+
+    def __call__(self, name: str, model: Model, **fields: Any) -> Agent:
+        return self._suite.make_agent(name, model, **fields)
+
+    def task(self, name: str, model: Model, **fields: Any) -> Agent:
+        return self._made(self._suite.make_task(name, model, **fields), "agents for tasks")
+
+    def sequence(self, name: str, *sub_agents: Agent) -> Agent:
+        return self._made(self._suite.make_sequence(name, sub_agents), "sequences")
+
+    def parallel(self, name: str, *sub_agents: Agent) -> Agent:
+        return self._made(self._suite.make_parallel(name, sub_agents), "parallel agents")
+
+    @staticmethod
+    def _made(agent: Agent | None, kind: str) -> Agent:
+        if agent is None:
+            raise NotMade(kind)
+        return agent

@@ -6,19 +6,41 @@ stored is the same either way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import chain, repeat
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from hookwork.agent import Agent
+from hookwork.model import Model
 from hookwork.records.content import Content, FunctionResponse, Part
+from hookwork.records.session import Session
 from hookwork.run import RunOutcome
 from hookwork_testkit.scene_tools import Appender, Recorder
-from hookwork_testkit.scripted import ScriptedModel
+from hookwork_testkit.scripted import RecordedRequest, ScriptedModel
 from hookwork_testkit.steps import call, partial, stream, thought
 
-#: Makes an agent of the flow under test: name, model, and the keywords ``tools`` and ``sub_agents``.
-MakeAgent = Callable[..., Agent]
+
+class NotMade(Exception):
+    """The suite makes no agents of the kind that a scene needs; its text says which."""
+
+
+class Make(Protocol):
+    """Makes the agents of a scene. What the suite does not make raises `NotMade`."""
+
+    def __call__(
+        self, name: str, model: Model, *, tools: Sequence[Any] = (), sub_agents: Sequence[Agent] = ()
+    ) -> Agent:
+        """An agent of the flow under test."""
+
+    def task(self, name: str, model: Model, *, tools: Sequence[Any] = (), sub_agents: Sequence[Agent] = ()) -> Agent:
+        """An agent that its parent hands tasks over to."""
+
+    def sequence(self, name: str, *sub_agents: Agent) -> Agent:
+        """An agent that runs its children one after the other."""
+
+    def parallel(self, name: str, *sub_agents: Agent) -> Agent:
+        """An agent that runs its children side by side."""
+
+
 #: What is said in a turn: a message, or what it is after the turn before.
 Said = str | Callable[[RunOutcome], Content]
 
@@ -33,6 +55,7 @@ class Staged:
         turns: what is said, the events that follow, as `RunnerScenes` writes them down, and how the run ends.
         tools: those that must not run more than once, however the scene is cut.
         state: the session's state after the last turn.
+        order_is_free: events of agents side by side may come in any order.
     """
 
     def __init__(
@@ -42,12 +65,14 @@ class Staged:
         *turns: tuple[Said, tuple[str, ...], str],
         tools: tuple[Recorder, ...] = (),
         state: Mapping[str, Any] | None = None,
+        order_is_free: bool = False,
     ) -> None:
         self.agent = agent
         self.models = models
         self.turns = turns
         self.tools = tools
         self.state = dict(state or {})
+        self.order_is_free = order_is_free
         #: the outcome of the newest turn that was played.
         self.last: RunOutcome | None = None
 
@@ -59,15 +84,29 @@ class Staged:
         assert self.last is not None
         return said(self.last)
 
+    def take_up(self, session: Session) -> None:
+        """Go on from what is stored, as after a crash: what is open is read off the session."""
+        self.last = RunOutcome("paused", open_calls=list(session.open_calls.values()))
+
+    def assert_lines(self, found: Sequence[str], expected: Sequence[str], what: str) -> None:
+        """Assert the events of a turn, in their order where there is one."""
+        if self.order_is_free:
+            found, expected = sorted(found), sorted(expected)
+        assert list(found) == list(expected), f"{what}: other events than expected"
+
 
 def scripted(*steps: Any) -> ScriptedModel:
-    """A model that plays these steps, each after a thought, and then agrees to whatever it is asked."""
+    """A model whose n-th turn in its prompt is the n-th step, after a thought; then it agrees to whatever it is asked.
 
-    def turns() -> Iterator[Any]:
-        for step in steps:
-            yield [partial(thought("hm")), *(stream(step) if isinstance(step, str) else step)]
+    So a turn that was cut, or lost in a crash, comes out the same when the model is asked again.
+    """
 
-    return ScriptedModel(chain(turns(), repeat(AFTERWARDS)))
+    def turn(request: RecordedRequest) -> Any:
+        number = sum(content.role == "model" for content in request.contents)
+        step = steps[number] if number < len(steps) else AFTERWARDS
+        return [partial(thought("hm")), *(stream(step) if isinstance(step, str) else step)]
+
+    return ScriptedModel(turn)
 
 
 def reply(response: dict[str, Any]) -> Callable[[RunOutcome], Content]:
@@ -80,19 +119,19 @@ def reply(response: dict[str, Any]) -> Callable[[RunOutcome], Content]:
     return answered
 
 
-def _text(make: MakeAgent) -> Staged:
+def _text(make: Make) -> Staged:
     model = scripted(stream("It is ", "5."), "Still 5.")
     line = ("a: text",)
     return Staged(make("a", model), (model,), ("time?", line, "completed"), ("and now?", line, "completed"))
 
 
-def _tool_call(make: MakeAgent) -> Staged:
+def _tool_call(make: Make) -> Staged:
     model, look = scripted([call("look")], "clear"), Recorder("look")
     lines = ("a: call look", "a: response look", "a: text")
     return Staged(make("a", model, tools=[look]), (model,), ("sky?", lines, "completed"), tools=(look,))
 
 
-def _parallel(make: MakeAgent) -> Staged:
+def _parallel(make: Make) -> Staged:
     calls = [call("look"), call("add", item="a", turns=3), call("add", item="b", turns=0)]
     model, look = scripted(calls, "done"), Recorder("look")
     lines = ("a: call look + call add + call add", "a: response look + response add + response add", "a: text")
@@ -101,8 +140,8 @@ def _parallel(make: MakeAgent) -> Staged:
     return Staged(agent, (model,), ("go", lines, "completed"), tools=(look,), state=state)
 
 
-def _confirm(confirmed: bool) -> Callable[[MakeAgent], Staged]:
-    def stage(make: MakeAgent) -> Staged:
+def _confirm(confirmed: bool) -> Callable[[Make], Staged]:
+    def stage(make: Make) -> Staged:
         model, act = scripted([call("act", x=1)], "done"), Recorder("act", confirm=True)
         asking = ("a: call act", "a: response act", "a: call adk_request_confirmation")
         return Staged(
@@ -116,14 +155,14 @@ def _confirm(confirmed: bool) -> Callable[[MakeAgent], Staged]:
     return stage
 
 
-def _transfer(make: MakeAgent) -> Staged:
+def _transfer(make: Make) -> Staged:
     expert, first = scripted("I know.", "still me"), scripted([call("transfer_to_agent", agent_name="b")])
     handing = ("a: call transfer_to_agent", "a: response transfer_to_agent", "b: text")
     agent = make("a", first, sub_agents=[make("b", expert)])
     return Staged(agent, (first, expert), ("who knows?", handing, "completed"), ("and now?", ("b: text",), "completed"))
 
 
-def _long_running(make: MakeAgent) -> Staged:
+def _long_running(make: Make) -> Staged:
     model, ship = scripted([call("ship")], "shipped"), Recorder("ship", long_running=True, answer=None)
     return Staged(
         make("a", model, tools=[ship]),
@@ -134,14 +173,14 @@ def _long_running(make: MakeAgent) -> Staged:
     )
 
 
-def _long_running_fails(make: MakeAgent) -> Staged:
+def _long_running_fails(make: Make) -> Staged:
     model, ship = scripted([call("ship")], "sorry"), Recorder("ship", long_running=True, error="no ship")
     lines = ("a: call ship", "a: response ship", "a: text")
     return Staged(make("a", model, tools=[ship]), (model,), ("go", lines, "completed"), tools=(ship,))
 
 
 #: Name of a scene → what stages it.
-SCENES: dict[str, Callable[[MakeAgent], Staged]] = {
+PLAIN_SCENES: dict[str, Callable[[Make], Staged]] = {
     "text": _text,
     "tool_call": _tool_call,
     "parallel_tools": _parallel,

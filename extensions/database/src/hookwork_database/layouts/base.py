@@ -71,6 +71,7 @@ class Layout(ABC):
         self.row = f"SELECT create_time, update_time, state FROM sessions WHERE {_OF_ROW}{lock}"
         self.event = f"{columns} AND id = ?"
         self.behind = f"{columns} AND {behind} {order}"
+        self.behind_page = f"{self.behind} LIMIT ?"
         self.newest = f"{columns} {back} LIMIT ?"
         self.before = f"{columns} AND {before} {back} LIMIT ?"
         self.before_down_to = f"{columns} AND {before} AND timestamp >= ? {back}"
@@ -87,6 +88,8 @@ class Layout(ABC):
         self.lock_app, self.lock_user = self.app_state + lock, self.user_state + lock
         self.list_all = self._list("s.app_name = ?")
         self.list_user = self._list("s.app_name = ? AND s.user_id = ?")
+        self.page_all = self._page("s.app_name = ?")
+        self.page_user = self._page("s.app_name = ? AND s.user_id = ?")
         self.delete_events = f"DELETE FROM events WHERE {_OF_SESSION}"
         self.delete_row = f"DELETE FROM sessions WHERE {_OF_ROW}"
         self.insert_row = (
@@ -136,6 +139,12 @@ class Layout(ABC):
             f"WHERE {where}"
         )
 
+    def _page(self, where: str) -> str:
+        """A list behind a place, in the order of services SES-9."""
+        user, id = self.bytewise("s.user_id"), self.bytewise("s.id")
+        behind = f"s.update_time > ? OR (s.update_time = ? AND ({user} > ? OR ({user} = ? AND {id} > ?)))"
+        return f"{self._list(where)} AND ({behind}) ORDER BY s.update_time, {user}, {id} LIMIT ?"
+
     # --- what differs -------------------------------------------------------------------------------------------------
 
     def storable(self, event: Event) -> Event:
@@ -168,6 +177,18 @@ class Layout(ABC):
     @abstractmethod
     def micros(self, raw: Any) -> int:
         """A time as the driver gives it, in microseconds. Raises ValueError or TypeError for anything else."""
+
+    def bytewise(self, column: str) -> str:
+        """A text column as it has to be written to be ordered by code points."""
+        return column
+
+    def marked(self, raw: Any) -> Any:
+        """A time as the driver gives it, in a form that JSON keeps exactly; `unmarked` is the way back."""
+        return raw if isinstance(raw, str | float) else self.micros(raw)
+
+    def unmarked(self, mark: Any) -> Any:
+        """See `marked`."""
+        return self.time(mark) if type(mark) is int else mark
 
     def encode_state(self, state: Any) -> Any:
         """A ``state`` column."""

@@ -61,6 +61,9 @@ class MySqlLayout(DocumentLayout):
             return f"INSERT IGNORE {values}"
         return f"INSERT {values} ON DUPLICATE KEY UPDATE state = VALUES(state), update_time = VALUES(update_time)"
 
+    def bytewise(self, column: str) -> str:
+        return f"CAST({column} AS BINARY)"
+
     def time(self, micros: int) -> Any:
         return naive_of(micros)
 

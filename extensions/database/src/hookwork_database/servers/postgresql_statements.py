@@ -43,6 +43,9 @@ class PostgresLayout(DocumentLayout):
             return sql
         return sql.replace("state = excluded.state", f"state = {table}.state || excluded.state") + " RETURNING state"
 
+    def bytewise(self, column: str) -> str:
+        return f'{column} COLLATE "C"'
+
     def time(self, micros: int) -> Any:
         return naive_of(micros)
 

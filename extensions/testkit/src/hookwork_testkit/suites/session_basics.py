@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -16,7 +17,7 @@ from hookwork.errors import (
     SessionOwnershipError,
     ValidationError,
 )
-from hookwork.platform import use_uuids
+from hookwork.platform import use_clock, use_uuids
 from hookwork.records.session import Session
 from hookwork.services import SessionService
 from hookwork_testkit.suites.base import BASE_TIME, SessionSuiteBase, say, texts
@@ -192,6 +193,71 @@ class SessionBasics(SessionSuiteBase):
         for number in range(260):
             await service.append_event(sessions[0], say(str(number), at=number))
         assert texts(await self.reopen(service, sessions[0])) == [str(number) for number in range(260)]
+
+    async def test_bey_12_a_list_in_pages_is_the_list(self, service: SessionService) -> None:
+        """SES-9: each once and in order, whatever the size of a page; for one user and for all."""
+        with use_clock(lambda: datetime(2025, 1, 1, tzinfo=UTC)):
+            for number, user in enumerate(("u1", "U1", "ü", "u1", "u2", "u1", "u10")):
+                await self.create(service, user=user, name=f"s-{number}", state={"k": number, "user:of": user})
+        listed = await service.list_sessions(app_name=self.app_name)
+        await service.append_event(await self.reopen(service, listed[2]), say("used last"))
+        for user_id in (None, "u1", "nobody"):
+            whole = await service.list_sessions(app_name=self.app_name, user_id=user_id)
+            for limit in (1, 2, 100):
+                found = await self._paged(service, limit, user_id)
+                assert [(s.user_id, s.id, dict(s.state)) for s in found] == [
+                    (s.user_id, s.id, dict(s.state)) for s in whole
+                ]
+                assert all(list(session.events) == [] for session in found)
+        for wrong in ({"limit": 0}, {"limit": True}, {"page_token": "none of ours"}, {"page_token": "bnVsbA"}):
+            with pytest.raises(ValidationError):
+                await service.list_session_page(app_name=self.app_name, **wrong)
+
+    async def _paged(
+        self, service: SessionService, limit: int, user_id: str | None, token: str | None = None
+    ) -> list[Session]:
+        """A list in pages, from a place on; a service whose tokens lead in circles fails."""
+        found: list[Session] = []
+        for _ in range(20):
+            page = await service.list_session_page(
+                app_name=self.app_name, user_id=user_id, limit=limit, page_token=token
+            )
+            found += page.sessions
+            token = page.next_page_token
+            if token is None:
+                assert len(page.sessions) <= limit
+                return found
+            assert len(page.sessions) == limit, "only the last page may be short"
+        raise AssertionError("the pages of a list do not end")
+
+    async def test_bey_12_a_session_used_between_pages_is_not_missed(self, service: SessionService) -> None:
+        made = [await self.create(service, name=f"s-{number}") for number in range(4)]
+        listed = await service.list_sessions(app_name=self.app_name)
+        page = await service.list_session_page(app_name=self.app_name, limit=2)
+        await service.append_event(await self.reopen(service, listed[0]), say("used"))
+        rest = await self._paged(service, 2, None, page.next_page_token)
+        found = {session.id for session in (*page.sessions, *rest)}
+        assert found == {session.id for session in made}
+
+    async def test_bey_12_events_come_as_a_stream(self, service: SessionService) -> None:
+        """In append order, from the first on, in pages of any size; an absent session is an error."""
+        session = await self.create(service)
+        key: dict[str, Any] = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.id}
+        async with aclosing(service.stream_events(**key)) as stream:
+            assert [event async for event in stream] == []
+        for number in range(7):
+            await service.append_event(session, say(str(number), at=9 - number))
+        for page_size in (1, 3, 7, 500):
+            async with aclosing(service.stream_events(**key, page_size=page_size)) as stream:
+                assert [event async for event in stream] == list(session.events), page_size
+        async with aclosing(service.stream_events(**key, page_size=2)) as stream:
+            async for event in stream:
+                assert event == session.events[0]
+                break
+        with pytest.raises(SessionNotFoundError):
+            await anext(service.stream_events(**{**key, "session_id": "absent"}))
+        with pytest.raises(ValidationError):
+            await anext(service.stream_events(**key, page_size=0))
 
     async def test_cs_14_delete(self, service: SessionService) -> None:
         session = await self.create(service, state={"k": 1, "app:a": 1, "user:u": 1})
