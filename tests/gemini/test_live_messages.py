@@ -8,7 +8,7 @@ import pytest
 from tests.gemini.live_making import LIVE_2, LIVE_31, connected, frames_of, said_by, stay
 from tests.gemini.live_service import LiveServer
 
-from hookwork import Blob, Content, ModelResponse, Part, text_content, user_content
+from hookwork import Blob, Content, ModelRequest, ModelResponse, Part, text_content, user_content
 from hookwork.errors import ValidationError
 from hookwork.live import (
     CANCELLED_CALLS,
@@ -27,6 +27,8 @@ from hookwork_gemini.live.connection import ANSWER_NOW
 
 # --- sending ----------------------------------------------------------------------------------------------------------
 
+#: A conversation that has no history yet.
+NEW = ModelRequest()
 AUDIO = Part(inline_data=Blob(data=b"\x00\x01", mime_type="audio/pcm"))
 HISTORY = [user_content([Part(text="a"), AUDIO]), text_content("b"), user_content([AUDIO])]
 
@@ -55,7 +57,34 @@ async def test_live_3_nothing_left_is_nothing_sent(server: LiveServer) -> None:
 async def test_live_3_gemini_3_is_asked_to_answer_after_its_history(server: LiveServer) -> None:
     told, asked = await frames_of(server, lambda c: c.send_history([user_content("hi")]), 2, name=LIVE_31)
     assert told["clientContent"]["turns"] == [{"role": "user", "parts": [{"text": "hi"}]}]
+    assert told["clientContent"]["turnComplete"] is True
     assert asked == {"realtimeInput": {"text": ANSWER_NOW}}
+
+
+async def test_live_3_a_history_of_gemini_3_is_completed_and_not_answered_when_the_model_had_the_last_word(
+    server: LiveServer,
+) -> None:
+    """The service waits for a completed turn before it listens (HistoryConfig in the API's reference)."""
+
+    async def send(connection: LiveConnection) -> None:
+        await connection.send_history(HISTORY[:2])
+        await connection.send_realtime(ActivityStart())
+
+    told, then = await frames_of(server, send, 2, name=LIVE_31)
+    assert [turn["role"] for turn in told["clientContent"]["turns"]] == ["user", "model"]
+    assert told["clientContent"]["turnComplete"] is True
+    assert then == {"realtimeInput": {"activityStart": {}}}
+
+
+async def test_live_3_a_history_that_was_announced_and_did_not_come_is_ended(server: LiveServer) -> None:
+    async def send(connection: LiveConnection) -> None:
+        await connection.send_history([user_content([AUDIO])])
+        await connection.send_content(user_content("hello"))
+        await connection.send_content(user_content("again"))
+
+    ended, hello, again = await frames_of(server, send, 3, name=LIVE_31)
+    assert ended == {"clientContent": {"turnComplete": True}}
+    assert [hello, again] == [{"realtimeInput": {"text": "hello"}}, {"realtimeInput": {"text": "again"}}]
 
 
 @pytest.mark.parametrize("vertex", [False, True])
@@ -78,7 +107,9 @@ async def test_live_4_answers_to_calls_go_as_one_tool_response(server: LiveServe
 async def test_live_4_a_text_is_client_content_or_realtime_text(
     server: LiveServer, name: str, vertex: bool, realtime: bool
 ) -> None:
-    (frame,) = await frames_of(server, lambda c: c.send_content(user_content("hello")), 1, name=name, vertex=vertex)
+    (frame,) = await frames_of(
+        server, lambda c: c.send_content(user_content("hello")), 1, name=name, vertex=vertex, request=NEW
+    )
     if realtime:
         assert frame == {"realtimeInput": {"text": "hello"}}
     else:
@@ -110,7 +141,7 @@ PNG = b"\x89PNG\r\n\x1a\n rest"
 async def test_live_5_realtime_blobs(
     server: LiveServer, blob: Blob, name: str, vertex: bool, kind: str, mime: str
 ) -> None:
-    (frame,) = await frames_of(server, lambda c: c.send_realtime(blob), 1, name=name, vertex=vertex)
+    (frame,) = await frames_of(server, lambda c: c.send_realtime(blob), 1, name=name, vertex=vertex, request=NEW)
     sent = frame["realtimeInput"]
     if kind == "media":
         (found,) = sent["mediaChunks"]

@@ -24,7 +24,7 @@ from hookwork_gemini.capabilities import version_of
 from hookwork_gemini.conversion import as_json, to_genai
 from hookwork_gemini.live.failures import is_unknown_message, opening_error, running_error
 from hookwork_gemini.live.messages import responses_of
-from hookwork_gemini.live.setup import connect_config, is_generation_3
+from hookwork_gemini.live.setup import connect_config
 from hookwork_gemini.requests import Door
 
 #: Starts the turn that a told history asks for (LIVE-3).
@@ -46,7 +46,7 @@ async def opened(
             if failed is None:
                 raise
             raise failed from error
-        connection = GeminiLiveConnection(session, door, model)
+        connection = GeminiLiveConnection(session, door, model, waits_for_history=settings.history_config is not None)
         stack.push_async_callback(connection.close)
         yield connection
 
@@ -54,11 +54,13 @@ async def opened(
 class GeminiLiveConnection(LiveConnection):
     """A session of google-genai behind the kernel's contract."""
 
-    def __init__(self, session: Any, door: Door, model: str) -> None:
+    def __init__(self, session: Any, door: Door, model: str, *, waits_for_history: bool = False) -> None:
         self._session = session
         self._door = door
         self._model = model
         self._closing = False
+        #: the server takes what comes first for a history, up to a completed turn, and does not answer it (LIVE-3).
+        self._waits_for_history = waits_for_history
         version = version_of(model)
         #: 3.1 and later take sound and pictures apart on the Gemini API, and text as realtime input (LIVE-4, LIVE-5).
         self._sorts_media = version is not None and version >= 3.1 and not door.vertexai
@@ -72,13 +74,21 @@ class GeminiLiveConnection(LiveConnection):
             return
         turns = [self._door.content(content) for content in told]
         asks = told[-1].role == "user"
-        await self._sent(self._session.send_client_content(turns=turns, turn_complete=asks))
-        if asks and is_generation_3(self._model):
+        announced, self._waits_for_history = self._waits_for_history, False
+        await self._sent(self._session.send_client_content(turns=turns, turn_complete=asks or announced))
+        if asks and announced:
             await self._sent(self._session.send_realtime_input(text=ANSWER_NOW))
+
+    async def _begin(self) -> None:
+        """End a history that was announced and did not come, so that what follows is answered."""
+        if self._waits_for_history:
+            self._waits_for_history = False
+            await self._sent(self._session.send_client_content(turn_complete=True))
 
     async def send_content(self, content: Content) -> None:
         """See `LiveConnection.send_content`."""
         check_content(content)
+        await self._begin()
         if content.parts[0].function_response is not None:
             answers = [to_genai(self._answer(answer)) for answer in content.function_responses]
             await self._sent(self._session.send_tool_response(function_responses=answers))
@@ -96,6 +106,7 @@ class GeminiLiveConnection(LiveConnection):
     async def send_realtime(self, item: RealtimeInput) -> None:
         """See `LiveConnection.send_realtime`."""
         check_realtime(item)
+        await self._begin()
         if isinstance(item, ActivityStart):
             await self._sent(self._session.send_realtime_input(activity_start={}))
         elif isinstance(item, ActivityEnd):

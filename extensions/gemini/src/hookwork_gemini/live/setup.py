@@ -87,13 +87,8 @@ def _tells_history(model: str, request: ModelRequest, data: Mapping[str, Any]) -
     """Gemini 3 takes a history only when it was announced; a resumed session has its own (LIVE-3, LIVE-11)."""
     resumption = data.get("sessionResumption")
     resumes = isinstance(resumption, Mapping) and bool(resumption.get("handle"))
-    return is_generation_3(model) and not resumes and bool(without_audio(request.contents))
-
-
-def is_generation_3(model: str) -> bool:
-    """A live model of Gemini 3.x."""
     version = version_of(model)
-    return version is not None and version >= 3
+    return version is not None and version >= 3 and not resumes and bool(without_audio(request.contents))
 
 
 def _labels(door: Door, labels: Mapping[str, str] | None) -> dict[str, str] | None:
