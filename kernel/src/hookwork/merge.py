@@ -46,6 +46,11 @@ class MergePoint:
         """Whether its producers are being ended: from then on a cancellation in one of them is not its own doing."""
         return self._closed
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing further is started: its producers are being ended, or one of them failed."""
+        return self._closed or self._error is not None
+
     async def put(self, event: Event) -> None:
         """Hand an event on; returns when it was stored and the consumer asked for the next one."""
         if self._closed:  # by an abandoned task: nobody takes its events any more
@@ -76,7 +81,7 @@ class MergePoint:
 
     def start(self, producers: Sequence[Producer]) -> None:
         """Run further producers, each in a task of its own; one of them may do this. After an error none is started."""
-        if self._closed or self._error is not None or not producers:
+        if not producers or self.over:
             return
         loop = asyncio.get_running_loop()
         if platform.has_task_runner():

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hookwork import platform
 from hookwork.merge import MergePoint
 from hookwork.node import Pause
 from hookwork.node_activation import Gate, NodeActivation
@@ -64,6 +65,8 @@ class Scheduler:
             self._check_unchanged(view)
         self.progress = Progress(graph, ctx.path, ctx.branch, workflow.max_activations, view)
         self._merge = MergePoint()
+        #: who fans tasks out otherwise than asyncio does decides on each node by itself.
+        self._one_by_one = platform.has_task_runner()
         limit = workflow.max_concurrency
         self._limit = asyncio.Semaphore(limit) if limit is not None and limit > 0 else None
         above = getattr(ctx.activation, "state_check", None)
@@ -89,12 +92,24 @@ class Scheduler:
         return [partial(self._run_node, activity) for activity in ready]
 
     async def _run_node(self, activity: Activity) -> None:
+        """Run a node, and the first of those that it triggers, in this task; the others get tasks of their own.
+
+        A line of nodes is one task, not one for each.
+        """
+        following: Activity | None = activity
+        while following is not None:
+            ready = await self._run_one(following)
+            following = ready[0] if ready and not self._one_by_one and not self._merge.over else None
+            self._merge.start(self._producers(ready if following is None else ready[1:]))
+
+    async def _run_one(self, activity: Activity) -> list[Activity]:
+        """Run a node; gives those that are ready afterwards, in order."""
         slot = _Slot(self._limit) if self._limit is not None else None
         try:
             if slot is not None:
                 await slot.enter()
             if self.ctx.ended:
-                return
+                return []
             activity.status = Status.RUNNING
             activation = self._activation(activity)
             activation.gate = slot
@@ -102,7 +117,7 @@ class Scheduler:
         finally:
             if slot is not None:
                 slot.leave()
-        self._finished(activity, activation)
+        return self._finished(activity, activation)
 
     def _activation(self, activity: Activity) -> NodeActivation:
         ctx = self.ctx
@@ -143,8 +158,8 @@ class Scheduler:
                 event = _with_extra(event, extra)
         await self._merge.put(event)
 
-    def _finished(self, activity: Activity, activation: NodeActivation) -> None:
-        """A node is over: what it triggers is started."""
+    def _finished(self, activity: Activity, activation: NodeActivation) -> list[Activity]:
+        """A node is over; gives what it triggers."""
         activity.branch = activation.branch
         if activation.status == "completed":
             activity.status = Status.COMPLETED
@@ -153,10 +168,10 @@ class Scheduler:
             activity.status = Status.WAITING
             if activation.open_calls or not activity.node.config.wait_for_output:
                 self.progress.wait(activity)
-                return
+                return []
         if self.ctx.ended:
-            return
-        self._merge.start(self._producers(self.progress.replay(self.progress.complete(activity))))
+            return []
+        return self.progress.replay(self.progress.complete(activity))
 
     def _check_unchanged(self, view: View) -> None:
         """Refuse to go on with another graph than the one that asked (RPL-8)."""
