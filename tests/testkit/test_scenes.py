@@ -13,15 +13,18 @@ from hookwork.agent import Agent
 from hookwork.context import InvocationContext
 from hookwork.errors import HookworkError
 from hookwork.model import Model, ModelRequest
+from hookwork.node import Standing
 from hookwork.records.content import text_content
 from hookwork.records.event import Event
 from hookwork.records.metadata import ModelResponse
 from hookwork.records.session import Session
 from hookwork.services import SessionService
+from hookwork.view import View
 from hookwork_inmemory import InMemorySessionService
 from hookwork_llm.agent import LlmAgent
 from hookwork_testkit.scenes import RunnerScenes
 from hookwork_testkit.scripted import ScriptedModel
+from hookwork_workflow import ParallelAgent, SequentialAgent
 
 
 class TestLlmFlowInMemory(RunnerScenes):
@@ -33,6 +36,18 @@ class TestLlmFlowInMemory(RunnerScenes):
     ) -> Agent:
         fields: dict[str, Any] = {"tools": tools, "sub_agents": sub_agents}
         return LlmAgent(name=name, description=f"Agent {name}.", model=model, **fields)
+
+    def make_task(
+        self, name: str, model: Model, *, tools: Sequence[Any] = (), sub_agents: Sequence[Agent] = ()
+    ) -> Agent:
+        fields: dict[str, Any] = {"tools": tools, "sub_agents": sub_agents, "mode": "task"}
+        return LlmAgent(name=name, description=f"Task {name}.", model=model, **fields)
+
+    def make_sequence(self, name: str, sub_agents: Sequence[Agent]) -> Agent:
+        return SequentialAgent(name=name, sub_agents=sub_agents)
+
+    def make_parallel(self, name: str, sub_agents: Sequence[Agent]) -> Agent:
+        return ParallelAgent(name=name, sub_agents=sub_agents)
 
 
 class Forgetful(InMemorySessionService):
@@ -131,6 +146,46 @@ async def test_b_28_a_broken_flow_fails_when_its_scenes_are_cut(
 
     with pytest.raises(AssertionError, match=what):
         await getattr(Scenes(), test)(*arguments)
+
+
+class Amnesiac(LlmAgent):
+    """Never finds that it was done already."""
+
+    def standing(self, view: View, agent: Any = None) -> Standing:
+        return Standing.PENDING
+
+
+async def test_b_28_act_41_a_flow_that_repeats_itself_after_a_crash_does_not_pass() -> None:
+    class Scenes(TestLlmFlowInMemory):
+        def make_agent(self, name: str, model: Model, **fields: Any) -> Agent:
+            return Amnesiac(name=name, model=model, **fields)
+
+    with pytest.raises(AssertionError, match="crashed behind event"):
+        await Scenes().test_act_41_a_scene_crashed_behind_each_event("tool_call", "none")
+
+
+@pytest.mark.parametrize(("scene", "missing"), [("task", "agents for tasks"), ("parallel_agents", "parallel agents")])
+async def test_b_28_scenes_of_agents_that_the_suite_does_not_make_are_skipped_with_the_reason(
+    scene: str, missing: str
+) -> None:
+    class Scenes(TestLlmFlowInMemory):
+        def make_task(self, name: str, model: Model, **fields: Any) -> None:  # type: ignore[override]
+            return None
+
+        def make_parallel(self, name: str, sub_agents: Sequence[Agent]) -> None:  # type: ignore[override]
+            return None
+
+    with pytest.raises(pytest.skip.Exception, match=missing):
+        await Scenes().test_scene(scene, "none")
+
+
+async def test_b_28_the_order_of_agents_side_by_side_is_free_and_nothing_else_is() -> None:
+    staged = TestLlmFlowInMemory().stage("parallel_agents")
+    staged.assert_lines(["b: text", "a: call ship"], ["a: call ship", "b: text"], "here")
+    with pytest.raises(AssertionError, match="here"):
+        staged.assert_lines(["b: text"], ["a: call ship", "b: text"], "here")
+    with pytest.raises(AssertionError, match="here"):
+        TestLlmFlowInMemory().stage("text").assert_lines(["b", "a"], ["a", "b"], "here")
 
 
 async def test_inv_7_a_prompt_that_is_not_valid_fails_the_scene() -> None:

@@ -218,13 +218,7 @@ class SceneEnds(ABC):
             if turn:
                 staged.take_up(await self.stored(sessions))
             if left > 0 and await self._dies(staged, sessions, staged.message(turn), config, left):
-                async with self.runner(staged.agent, await self.reopen_sessions(sessions)) as runner:
-                    newest = (await self.stored(sessions)).events[-1].invocation_id
-                    try:
-                        again = runner.run(user_id=USER, session_id=SESSION, invocation_id=newest, config=config)
-                        await within(PATIENCE, what, again.wait())
-                    except NothingToResume:
-                        pass  # it had come to its end, or to where it waits
+                await self._resume(what, staged, await self.reopen_sessions(sessions), config)
                 left = 0
             elif left <= 0:
                 await self.play(staged.agent, await self.reopen_sessions(sessions), staged.message(turn), config=config)
@@ -239,6 +233,26 @@ class SceneEnds(ABC):
         self.assert_valid(*staged.models)
         await sessions.close()
         return left <= 0
+
+    async def _resume(self, what: str, staged: Staged, sessions: SessionService, config: RunConfig) -> None:
+        """Continue the newest invocation by its id; a long-running call that never began is run again (ACT-43)."""
+        session = await self.stored(sessions)
+        begun = {tool.name for tool in staged.tools if tool.calls}
+        never_begun = [
+            call.id for call in session.open_calls.values() if call.kind == "tool" and call.name not in begun
+        ]
+        async with self.runner(staged.agent, sessions) as runner:
+            run = runner.run(
+                user_id=USER,
+                session_id=SESSION,
+                invocation_id=session.events[-1].invocation_id,
+                rerun=never_begun,
+                config=config,
+            )
+            try:
+                await within(PATIENCE, what, run.wait())
+            except NothingToResume:
+                pass  # it had come to its end, or to where it waits
 
     async def _dies(self, staged: Staged, sessions: SessionService, message: Any, config: RunConfig, left: int) -> bool:
         """Play a turn with a process that dies behind that many stored events; False when it came to its end before."""
