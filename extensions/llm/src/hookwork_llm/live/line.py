@@ -151,6 +151,7 @@ class Line(ModelStage):
             async for message in messages:
                 if not isinstance(message, ModelResponse):
                     raise not_a_response(self.model, message)
+                self._outbox.note(message)
                 response = self._with_ids(message)
                 if has_after:
                     response = await self._after(response)

@@ -37,6 +37,7 @@ class Outbox:
         self._sent: list[_Entry] = []
         self._changes = Changes()
         self.up = False
+        self._in_turn = False
         #: the line broke after it had been up, and is not up again.
         self.broken = False
 
@@ -65,7 +66,7 @@ class Outbox:
     def lost(self) -> None:
         """The connection is gone: what was not answered is sent again, what was to be heard at once is not."""
         self.broken = self.broken or self.up
-        self.up = False
+        self.up = self._in_turn = False
         contents = [entry for entry in self._waiting if isinstance(entry, _Entry)]
         for entry in self._sent:
             entry.answering = False
@@ -94,15 +95,20 @@ class Outbox:
     # --- what the model said ------------------------------------------------------------------------------------------
 
     def note(self, message: ModelResponse) -> None:
-        """A server message: does it answer something?"""
+        """A server message, as soon as it is read: does it answer something?
+
+        The first output of a turn answers what was sent before it; the end of the turn settles that. What is sent
+        while the model speaks belongs to the next turn.
+        """
         content = message.content
-        if content is not None and content.function_calls and not message.error_code:
-            self._sent.clear()  # what led to the call was acted upon; the call's response is what is to be answered now
-            return
-        if content is not None or message.output_transcription is not None:
+        if (content is not None or message.output_transcription is not None) and not self._in_turn:
+            self._in_turn = True
             for entry in self._sent:
                 entry.answering = True
-        if message.turn_complete or message.interrupted:
+        called = content is not None and bool(content.function_calls) and not message.error_code
+        if called or message.turn_complete or message.interrupted:
+            # What led to a call was acted upon; the call's response is what is to be answered now.
+            self._in_turn = False
             self._sent = [entry for entry in self._sent if not entry.answering]
 
     # --- telling the conversation again -------------------------------------------------------------------------------
@@ -111,7 +117,7 @@ class Outbox:
         """The history to tell a new connection, without what is sent again behind it: nothing is said twice.
 
         Answers to calls stand in the history with their calls and are not sent again; other contents are taken out of
-        the history, so that the model answers them. One that is not found there any more (a hook changed it) stays.
+        it, if they are in it (what was said while a call went on is not: core CON-6), so that the model answers them.
         """
         kept = list(history)
         again: deque[_Entry | RealtimeInput] = deque()
@@ -121,6 +127,6 @@ class Outbox:
             found = next((i for i in reversed(range(len(kept))) if kept[i].parts == entry.content.parts), None)
             if found is not None:
                 del kept[found]
-                again.appendleft(entry)
+            again.appendleft(entry)
         self._waiting = again
         return kept

@@ -240,7 +240,6 @@ class LiveSession:
         if told.get(CANCELLED_CALLS):
             own = {given: mine for mine, given in self._server_ids.items()}
             self.tools.withdraw(own.get(call_id, call_id) for call_id in told[CANCELLED_CALLS])
-        self._outbox.note(message)
         self._maker.count(message, message.model_version or self._request.model or self._model.name)
         events = self._made_of(self._assembler.add(message))
         for event in events:
