@@ -79,3 +79,22 @@ class TestSessions(SessionServiceSuite):
 
             patch.setattr(httpx.AsyncClient, "request", refuse)
             yield
+
+
+class TestSessionsOfOneEngine(TestSessions):
+    """One engine for every app (VTX-2); operations take a while, as they do in the service (FAKE-1)."""
+
+    app_name = "shop"
+    other_app_name = None
+    max_examples = 4
+
+    @pytest.fixture(autouse=True)
+    def slow_operations(self, server: None) -> Iterator[None]:
+        self.fake.create_polls = 1
+        with use_sleep(_no_wait):
+            yield
+
+    def _in_project(self, project: str) -> VertexAiSessionService:
+        return VertexAiSessionService(
+            project, "us-central1", "42", base_url=self.fake.url, token_source=lambda: "token", timeout=20
+        )
