@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hookwork.errors import ValidationError
 from hookwork.records.content import Content, Part
@@ -107,6 +110,68 @@ def test_unknown_keys_travel_and_snake_case_is_read() -> None:
     assert response.content.role == "model"
     assert response.content.parts[0].extra == {"speech_metadata": {"x": 1}}
     assert response.finish_reason == "STOP"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("a~extr_B", max_size=6), inner, max_size=2),
+    max_leaves=4,
+)
+json_objects = st.dictionaries(st.text(max_size=3), json_values, max_size=2)
+wire_parts = st.fixed_dictionaries(
+    {},
+    optional={
+        "text": st.text(max_size=4) | st.none(),
+        "thought": st.booleans(),
+        "thoughtSignature": st.sampled_from(["Af8=", "_w==", "+/8="]),
+        "functionCall": st.fixed_dictionaries(
+            {"name": st.just("f")}, optional={"args": st.dictionaries(st.text(max_size=3), json_values, max_size=2)}
+        ),
+        "zork": json_values,
+        "~extra": json_values,
+    },
+)
+wire_contents = st.fixed_dictionaries(
+    {}, optional={"role": st.just("model"), "parts": st.lists(wire_parts, max_size=3)}
+)
+wire_usages = st.fixed_dictionaries({}, optional={"promptTokenCount": st.integers(0, 5), "zork": json_values})
+wire_responses = st.fixed_dictionaries(
+    {},
+    optional={
+        "candidates": st.lists(
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "content": wire_contents,
+                    "finishReason": st.sampled_from(["STOP", "SAFETY", "", None]),
+                    "finishMessage": st.text(max_size=3),
+                    "safetyRatings": json_values,
+                },
+            ),
+            max_size=2,
+        ),
+        "promptFeedback": st.fixed_dictionaries({}, optional={"blockReason": st.just("OTHER")}),
+        "usageMetadata": wire_usages,
+        "responseId": json_values,
+    },
+)  # fmt: skip
+
+
+@given(wire_responses)
+def test_conv_6_text_and_object_give_the_same_response(data: dict[str, Any]) -> None:
+    """The quick way and the careful one agree, unknown keys included."""
+    whole = convert_response(data)
+    assert convert_response(json.dumps(data)) == whole
+    assert convert_response(json.dumps(data).encode()) == whole
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "3", '{"candidates": [{"content": {"parts": [{"text": {"a": "xyzzy"}}]}}]}']
+)
+def test_text_of_another_form_is_refused_without_its_values(text: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        convert_response(text)
+    assert "xyzzy" not in str(caught.value)
 
 
 def test_a_document_of_another_form_is_refused_without_its_values() -> None:

@@ -84,10 +84,15 @@ def _remove(tree: Any, place: tuple[Any, ...]) -> None:
     del tree[place[-1]]
 
 
+def as_text(obj: Any) -> str:
+    """An SDK object as JSON text of the API, unset fields left out."""
+    exclude = _OWN_FIELDS & set(type(obj).model_fields)
+    return obj.model_dump_json(by_alias=True, exclude_none=True, exclude=exclude)  # type: ignore[no-any-return]
+
+
 def as_json(obj: Any) -> dict[str, Any]:
     """An SDK object as the plain JSON object of the API, unset fields left out."""
-    text = obj.model_dump_json(by_alias=True, exclude_none=True, exclude=_OWN_FIELDS & set(type(obj).model_fields))
-    return msgspec.json.decode(text)  # type: ignore[no-any-return]
+    return msgspec.json.decode(as_text(obj))  # type: ignore[no-any-return]
 
 
 def from_genai(obj: Any, kind: type[R]) -> R:

@@ -157,9 +157,9 @@ class GeminiModel(Model):
         return self._converted(answer).replace(turn_complete=True)
 
     def _converted(self, answer: Any) -> ModelResponse:
-        from hookwork_gemini.conversion import as_json
+        from hookwork_gemini.conversion import as_text
 
-        return convert_response(as_json(answer))
+        return convert_response(as_text(answer))
 
     @asynccontextmanager
     async def connect(self, request: ModelRequest, config: LiveRunConfig) -> AsyncIterator[LiveConnection]:
