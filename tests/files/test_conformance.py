@@ -22,6 +22,9 @@ class TestFiles(ArtifactServiceSuite):
     async def make_nested_service(self) -> ArtifactService:
         return FileArtifactService(self.root, nested_names=True)
 
+    async def make_keeping_service(self, keep_versions: int, max_age: float) -> ArtifactService:
+        return FileArtifactService(self.root, keep_versions=keep_versions, max_age=max_age)
+
 
 class TestFilesFromZero(TestFiles):
     """The numbering of google-adk (ART-4)."""

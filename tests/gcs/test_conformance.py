@@ -26,6 +26,9 @@ class TestGcs(ArtifactServiceSuite):
     async def make_nested_service(self) -> ArtifactService:
         return GcsArtifactService(self.name, nested_names=True)
 
+    async def make_keeping_service(self, keep_versions: int, max_age: float) -> ArtifactService:
+        return GcsArtifactService(self.name, keep_versions=keep_versions, max_age=max_age)
+
 
 class TestGcsFromZero(TestGcs):
     """The numbering of google-adk (ART-4)."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hookwork.errors import ArtifactNotFoundError, ValidationError
+from hookwork.errors import ArtifactNotFoundError, BackendError, ValidationError
 from hookwork.platform import use_clock
 from hookwork.records.content import Blob, Part
 from hookwork.services import ArtifactVersion
@@ -70,3 +70,30 @@ async def test_no_empty_boxes_are_left_behind() -> None:
     await service.save_artifact(**KEY, filename="a", artifact=PART)
     await service.delete_artifact(**KEY, filename="a")
     assert service._files == {}
+
+
+async def test_bey_14_a_save_that_cannot_prune_is_a_save(caplog: pytest.LogCaptureFixture) -> None:
+    """What was saved is saved: older versions that stay are a warning."""
+
+    class Stuck(InMemoryArtifactService):
+        async def delete_artifact(self, **key: Any) -> None:
+            raise BackendError("the disk is read-only")
+
+    service = Stuck(keep_versions=1)
+    for text in ("one", "two"):
+        await service.save_artifact(**KEY, filename="a.txt", artifact=Part(text=text))
+    assert await service.list_versions(**KEY, filename="a.txt") == [1, 2]
+    assert [record.getMessage() for record in caplog.records] == [
+        "older versions of artifact 'a.txt' could not be removed: the disk is read-only"
+    ]
+
+
+async def test_bey_14_a_save_prunes_by_age() -> None:
+    service = InMemoryArtifactService(max_age=3600)
+    moments = [datetime(2026, 1, 1, hour, minute, tzinfo=UTC) for hour, minute in ((0, 0), (0, 30), (1, 15), (9, 0))]
+    found = []
+    for moment in moments:
+        with use_clock(lambda moment=moment: moment):  # type: ignore[misc]
+            await service.save_artifact(**KEY, filename="a.txt", artifact=Part(text="x"))
+        found.append(await service.list_versions(**KEY, filename="a.txt"))
+    assert found == [[1], [1, 2], [2, 3], [4]]

@@ -43,6 +43,9 @@ class TestArtifacts(ArtifactServiceSuite):
     async def make_nested_service(self) -> ArtifactService:
         return InMemoryArtifactService(nested_names=True)
 
+    async def make_keeping_service(self, keep_versions: int, max_age: float) -> ArtifactService:
+        return InMemoryArtifactService(keep_versions=keep_versions, max_age=max_age)
+
 
 class TestArtifactsFromZero(ArtifactServiceSuite):
     """The numbering of google-adk (ART-4)."""

@@ -34,6 +34,9 @@ class _Suite(ArtifactServiceSuite):
     async def make_nested_service(self) -> ArtifactService:
         return self.kind(nested_names=True)
 
+    async def make_keeping_service(self, keep_versions: int, max_age: float) -> ArtifactService:
+        return self.kind(keep_versions=keep_versions, max_age=max_age)
+
 
 def _loads(change: Callable[[Part], Part]) -> type[InMemoryArtifactService]:
     """A backend that gives back something else than it was given."""
@@ -230,6 +233,23 @@ class Streaming(InMemoryArtifactService):
 
     async def collect(self, source: AsyncIterator[bytes]) -> bytes:
         return b"".join([piece async for piece in source])
+
+
+@BROKEN.breaks("test_bey_14_older")
+class PrunesTheNewestToo(InMemoryArtifactService):
+    async def prune_artifacts(self, *, filename: str | None = None, **scope: Any) -> int:
+        removed = await super().prune_artifacts(filename=filename, **scope)
+        if removed and filename is not None:
+            key = {name: scope[name] for name in ("app_name", "user_id", "session_id")}
+            newest = (await self.list_versions(**key, filename=filename))[-1]
+            await self.delete_artifact(**key, filename=filename, version=newest)
+        return removed
+
+
+@BROKEN.breaks("test_bey_14_a_save")
+class ForgetsToPrune(InMemoryArtifactService):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "keep_versions": 0})
 
 
 @BROKEN.breaks("test_ca_21_a_large")

@@ -6,7 +6,7 @@ For artifact services: every backend refuses the same things before it does any 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from hookwork.errors import ArtifactNotFoundError, ValidationError
 
@@ -79,6 +79,29 @@ def check_file(*, app_name: str, user_id: str, session_id: str, filename: str, n
     )
     check_owner(app_name=app_name, user_id=user_id, session_id=session_id)
     check_filename(filename, nested=nested)
+
+
+class ArtifactKey(NamedTuple):
+    """What names an artifact, checked: the arguments that every operation of a service takes."""
+
+    app_name: str
+    user_id: str
+    session_id: str
+    filename: str
+
+    @property
+    def is_users(self) -> bool:
+        """Whether it belongs to the user and not to the session (ART-6)."""
+        return self.filename.startswith(USER_PREFIX)
+
+    @classmethod
+    def checked(
+        cls, app_name: str, user_id: str, session_id: str, filename: str, *, nested: bool, **contents: Any
+    ) -> Self:
+        """The key; raises what `check_file` raises."""
+        scope = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+        check_file(**scope, filename=filename, nested=nested, **contents)
+        return cls(app_name, user_id, session_id, filename)
 
 
 def is_version(text: str) -> bool:

@@ -32,6 +32,7 @@ def _switch(text: str) -> bool:
 
 WHOLE_NUMBER = Option(_whole_number, int, "a whole number")
 SWITCH = Option(_switch, bool, "true or false")
+SECONDS = Option(float, float, "a number of seconds")
 
 
 def words(*allowed: str) -> Option:

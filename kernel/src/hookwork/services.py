@@ -239,6 +239,32 @@ class ArtifactService(ABC):
     ) -> ArtifactVersion:
         """What is known of a version. Raises ArtifactNotFoundError."""
 
+    async def prune_artifacts(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        filename: str | None = None,
+        keep_versions: int = 0,
+        max_age: float = 0,
+    ) -> int:
+        """Remove older versions of a file, or of all files of a session and its user; how many were removed (BEY-14).
+
+        Args:
+            keep_versions: how many of the newest stay; 0: all. The newest always does.
+            max_age: seconds after which an older version goes; 0: never.
+
+        Raises:
+            ValidationError: a number is negative, or no number.
+        """
+        from hookwork.artifact_retention import Retention, prune_file
+
+        retention = Retention.checked(keep_versions, max_age)
+        scope = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+        names = [filename] if filename is not None else await self.list_artifacts(**scope)
+        return sum([await prune_file(self, {**scope, "filename": name}, retention) for name in names])
+
     async def open_artifact(
         self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
     ) -> tuple[ArtifactVersion, AsyncGenerator[bytes, None]]:

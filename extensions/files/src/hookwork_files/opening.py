@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hookwork.errors import ConfigurationError
-from hookwork.service_options import SWITCH, WHOLE_NUMBER, Option, options_of
+from hookwork.service_options import SECONDS, SWITCH, WHOLE_NUMBER, Option, options_of
 from hookwork.urls import redact_url
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ OPTIONS: Mapping[str, Option] = {
     "first_version": WHOLE_NUMBER,
     "nested_names": SWITCH,
     "reuse_versions": SWITCH,
+    "keep_versions": WHOLE_NUMBER,
+    "max_age": SECONDS,
     "sync": SWITCH,
 }
 

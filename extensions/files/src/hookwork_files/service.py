@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from hookwork.artifact_contents import guessed_type, part_bytes, stored_metadata, stored_part
-from hookwork.artifact_names import check_file, check_first_version, check_scope, wanted_version
+from hookwork.artifact_names import ArtifactKey, check_first_version, check_scope, wanted_version
+from hookwork.artifact_retention import Retention, prune_after_save
 from hookwork.errors import BackendError, ValidationError
 from hookwork.platform import now
 from hookwork.records.content import Part
@@ -18,7 +19,7 @@ from hookwork_files.disk import as_backend_errors
 from hookwork_files.document import Document
 from hookwork_files.staging import Staging
 from hookwork_files.store import FileStore
-from hookwork_files.tree import Place, Tree
+from hookwork_files.tree import Tree
 
 T = TypeVar("T")
 
@@ -36,6 +37,8 @@ class FileArtifactService(ArtifactService):
         nested_names: allow ``/`` between the segments of a file name.
         reuse_versions: the number of a deleted newest version is given again; False keeps a mark, so that an older
             ``artifact_delta`` never points at other content.
+        keep_versions: how many of the newest versions of a file stay behind a save; 0: all.
+        max_age: seconds after which a save removes the older versions of its file; 0: never.
         sync: wait until saves are on the disk; False is faster, and a loss of power may lose the newest ones.
 
     Raises:
@@ -51,6 +54,8 @@ class FileArtifactService(ArtifactService):
         first_version: int = 1,
         nested_names: bool = False,
         reuse_versions: bool = True,
+        keep_versions: int = 0,
+        max_age: float = 0,
         sync: bool = True,
     ) -> None:
         if not os.fspath(root):
@@ -58,6 +63,7 @@ class FileArtifactService(ArtifactService):
         self.root = Path(root).expanduser().absolute()
         self.first_version = check_first_version(first_version)
         self.nested_names = nested_names
+        self.retention = Retention.checked(keep_versions, max_age)
         self._store = FileStore(
             Tree(self.root, nested=nested_names, sync=sync),
             first_version=first_version,
@@ -100,7 +106,9 @@ class FileArtifactService(ArtifactService):
             finally:
                 staging.discard()
 
-        return await self._run(save, on_cancel=staging.abandon)
+        version = await self._run(save, on_cancel=staging.abandon)
+        await prune_after_save(self, place._asdict(), self.retention)
+        return version
 
     async def save_artifact_stream(
         self,
@@ -129,9 +137,11 @@ class FileArtifactService(ArtifactService):
         try:
             await self._run(staging.open)
             await self._fill(staging, source)
-            return await self._run(lambda: staging.publish(document, self.first_version), on_cancel=staging.abandon)
+            version = await self._run(lambda: staging.publish(document, self.first_version), on_cancel=staging.abandon)
         finally:
             await in_thread(staging.discard)
+        await prune_after_save(self, place._asdict(), self.retention)
+        return version
 
     async def _fill(self, staging: Staging, source: AsyncIterable[bytes]) -> None:
         """Write a source, gathered to chunks: a hop to a thread costs more than writing some bytes."""
@@ -159,7 +169,7 @@ class FileArtifactService(ArtifactService):
         info = await self._run(lambda: self._store.info(place, number))
         return info, self._stream(place, info)
 
-    async def _stream(self, place: Place, info: ArtifactVersion) -> AsyncGenerator[bytes, None]:
+    async def _stream(self, place: ArtifactKey, info: ArtifactVersion) -> AsyncGenerator[bytes, None]:
         opened: list[BinaryIO] = []  # a cancelled caller gets no result, yet the file must be closed
         try:
             await self._run(lambda: opened.append(self._store.open(place, info.version, info)))
@@ -203,17 +213,9 @@ class FileArtifactService(ArtifactService):
         if self._closed:
             raise BackendError("the file artifact service is closed; make a new one", code="closed")
 
-    def _place(self, app_name: str, user_id: str, session_id: str, filename: str, **contents: Any) -> Place:
+    def _place(self, app_name: str, user_id: str, session_id: str, filename: str, **contents: Any) -> ArtifactKey:
         self._check_open()
-        check_file(
-            app_name=app_name,
-            user_id=user_id,
-            session_id=session_id,
-            filename=filename,
-            nested=self.nested_names,
-            **contents,
-        )
-        return Place(app_name, user_id, session_id, filename)
+        return ArtifactKey.checked(app_name, user_id, session_id, filename, nested=self.nested_names, **contents)
 
     def _number(self, version: int | None) -> int | None:
         """A legal version number as it is; what 0 means depends on the file (FIL-1)."""

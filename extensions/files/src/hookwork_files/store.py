@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import BinaryIO, TypeVar
 
 from hookwork.artifact_contents import TEXT_TYPE
-from hookwork.artifact_names import not_found
+from hookwork.artifact_names import ArtifactKey, not_found
 from hookwork.errors import ArtifactNotFoundError, BackendError
 from hookwork.records.content import Blob, Part
 from hookwork.records.frozen import freeze
 from hookwork.services import ArtifactVersion
 from hookwork_files.folder import ArtifactFolder, Version
 from hookwork_files.staging import Staging
-from hookwork_files.tree import Place, Tree
+from hookwork_files.tree import Tree
 
 T = TypeVar("T")
 
@@ -30,11 +30,11 @@ class FileStore:
         self._reuse_versions = reuse_versions
         self._sync = sync
 
-    def staging(self, place: Place) -> Staging:
+    def staging(self, place: ArtifactKey) -> Staging:
         """A new save; nothing is done yet."""
         return Staging(lambda: self._tree.find_or_make(place), sync=self._sync)
 
-    def load(self, place: Place, version: int | None) -> Part:
+    def load(self, place: ArtifactKey, version: int | None) -> Part:
         """A stored part. Raises ArtifactNotFoundError."""
 
         def part_of(found: Version) -> Part:
@@ -52,11 +52,11 @@ class FileStore:
                 code="not_utf8",
             ) from error
 
-    def info(self, place: Place, version: int | None) -> ArtifactVersion:
+    def info(self, place: ArtifactKey, version: int | None) -> ArtifactVersion:
         """What is known of a version. Raises ArtifactNotFoundError."""
         return self._read(place, version, _info)
 
-    def open(self, place: Place, version: int | None, expected: ArtifactVersion | None = None) -> BinaryIO:
+    def open(self, place: ArtifactKey, version: int | None, expected: ArtifactVersion | None = None) -> BinaryIO:
         """The payload, open for reading; of the version that is ``expected``. Raises ArtifactNotFoundError."""
 
         def payload(found: Version) -> BinaryIO:
@@ -66,7 +66,7 @@ class FileStore:
 
         return self._read(place, version, payload)
 
-    def versions(self, place: Place) -> list[int]:
+    def versions(self, place: ArtifactKey) -> list[int]:
         """The numbers of the versions, ascending. Raises ArtifactNotFoundError."""
         folder = self._tree.find(place)
         numbers = [version.number for version in folder.finished() if not version.is_tombstone] if folder else []
@@ -84,7 +84,7 @@ class FileStore:
                     names.add(name)
         return sorted(names)
 
-    def delete(self, place: Place, version: int | None) -> None:
+    def delete(self, place: ArtifactKey, version: int | None) -> None:
         """Remove a version, or all; an absent one is no error."""
         folder = self._tree.find(place)
         if folder is None:
@@ -102,7 +102,7 @@ class FileStore:
             return None
         return version
 
-    def _find(self, place: Place, version: int | None) -> Version:
+    def _find(self, place: ArtifactKey, version: int | None) -> Version:
         folder = self._tree.find(place)
         if folder is None:
             raise not_found(place.filename, version or None)
@@ -113,7 +113,7 @@ class FileStore:
         self._tree.check_inside(found.payload)
         return found
 
-    def _read(self, place: Place, version: int | None, take: Callable[[Version], T]) -> T:
+    def _read(self, place: ArtifactKey, version: int | None, take: Callable[[Version], T]) -> T:
         """``take`` of a version, again when the version was removed or replaced meanwhile."""
         for attempt in range(_READS):
             found = self._find(place, version)

@@ -6,27 +6,12 @@ import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from hookwork.artifact_names import USER_PREFIX, check_filename
+from hookwork.artifact_names import USER_PREFIX, ArtifactKey, check_filename
 from hookwork.errors import ValidationError
 from hookwork_files.disk import UNNAMEABLE, is_spelled_so, make_folders
 from hookwork_files.folder import ArtifactFolder
 from hookwork_files.names import artifact_folders, legacy_folder, other_owner_folder, owner_folder
-
-
-class Place(NamedTuple):
-    """What names an artifact; all checked."""
-
-    app_name: str
-    user_id: str
-    session_id: str
-    filename: str
-
-    @property
-    def is_users(self) -> bool:
-        """Whether it belongs to the user and not to the session (ART-6)."""
-        return self.filename.startswith(USER_PREFIX)
 
 
 class Tree:
@@ -58,7 +43,7 @@ class Tree:
             self._folds_case = (self.root / "APPS").exists()
         return bool(self._folds_case)
 
-    def scope_of(self, place: Place) -> Path:
+    def scope_of(self, place: ArtifactKey) -> Path:
         """The folder above an artifact's own."""
         return self.scope(place.app_name, place.user_id, None if place.is_users else place.session_id)
 
@@ -74,11 +59,11 @@ class Tree:
         root, real = os.path.realpath(self.root), os.path.realpath(path)
         return os.path.commonpath([root, real]) == root
 
-    def find(self, place: Place) -> ArtifactFolder | None:
+    def find(self, place: ArtifactKey) -> ArtifactFolder | None:
         """The folder that holds versions of an artifact, whoever wrote them."""
         return self._look(place)[0]
 
-    def find_or_make(self, place: Place) -> ArtifactFolder:
+    def find_or_make(self, place: ArtifactKey) -> ArtifactFolder:
         """The folder of an artifact, ready for its next version.
 
         Raises:
@@ -99,7 +84,7 @@ class Tree:
         where = os.fspath(self.scope_of(place))
         raise refusal or FileExistsError(errno.EEXIST, "every folder for this artifact is taken by another", where)
 
-    def _look(self, place: Place) -> tuple[ArtifactFolder | None, list[ArtifactFolder]]:
+    def _look(self, place: ArtifactKey) -> tuple[ArtifactFolder | None, list[ArtifactFolder]]:
         """The artifact's folder, and those that nobody has. Each is asked once: others may be taking it."""
         scope, name = self.scope_of(place), place.filename.removeprefix(USER_PREFIX)
         free: list[ArtifactFolder] = []
@@ -158,7 +143,7 @@ class Tree:
                 yield from self._walk(path, top=False)
 
 
-def _is_of(owner: str, place: Place) -> bool:
+def _is_of(owner: str, place: ArtifactKey) -> bool:
     """Whether a folder with such a record is the artifact's; without a record the folder's name counts."""
     return owner == "" or _recorded(owner, users=place.is_users) == place.filename
 

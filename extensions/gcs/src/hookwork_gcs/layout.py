@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
 from urllib.parse import quote
 
-from hookwork.artifact_names import USER_PREFIX, check_filename, is_version
+from hookwork.artifact_names import USER_PREFIX, ArtifactKey, check_filename, is_version
 from hookwork.errors import ValidationError
 
 #: Longest name of an object, in bytes of UTF-8 (Cloud Storage, "Object name requirements").
@@ -14,18 +13,15 @@ MAX_OBJECT_NAME = 1024
 _PLAIN = "/:@!$&'()*+,;="
 
 
-class Place(NamedTuple):
-    """What names an artifact; all checked."""
+class Place(ArtifactKey):
+    """What names an artifact, and its objects."""
 
-    app_name: str
-    user_id: str
-    session_id: str
-    filename: str
+    __slots__ = ()
 
     @property
     def prefix(self) -> str:
         """What the names of the artifact's versions begin with, up to the number."""
-        owner = "user" if self.filename.startswith(USER_PREFIX) else self.session_id
+        owner = "user" if self.is_users else self.session_id
         return f"{self.app_name}/{self.user_id}/{owner}/{self.filename}/"
 
     def object_name(self, version: int) -> str:

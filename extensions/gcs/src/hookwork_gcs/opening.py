@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hookwork.errors import ConfigurationError, ValidationError
-from hookwork.service_options import SWITCH, WHOLE_NUMBER, Option, options_of
+from hookwork.service_options import SECONDS, SWITCH, WHOLE_NUMBER, Option, options_of
 from hookwork.urls import redact_url
 
 if TYPE_CHECKING:
@@ -16,7 +16,9 @@ OPTIONS: Mapping[str, Option] = {
     "first_version": WHOLE_NUMBER,
     "nested_names": SWITCH,
     "legacy_text": SWITCH,
-    "timeout": Option(float, float, "a number of seconds"),
+    "keep_versions": WHOLE_NUMBER,
+    "max_age": SECONDS,
+    "timeout": SECONDS,
     "spool_folder": Option(str, str, "a folder"),
 }
 

@@ -10,7 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hookwork.artifact_contents import guessed_type, part_bytes, stored_metadata, stored_part
-from hookwork.artifact_names import check_file, check_first_version, check_scope, not_found, wanted_version
+from hookwork.artifact_names import check_first_version, check_scope, not_found, wanted_version
+from hookwork.artifact_retention import Retention, prune_after_save
 from hookwork.errors import BackendError, ValidationError
 from hookwork.records.content import Part
 from hookwork.services import ArtifactService, ArtifactVersion
@@ -52,6 +53,8 @@ class GcsArtifactService(ArtifactService):
         first_version: number of a file's first version; 0 for buckets that google-adk writes too.
         nested_names: allow ``/`` between the segments of a file name.
         legacy_text: load ``text/plain`` objects without any mark, as older kits left them, as text and not as bytes.
+        keep_versions: how many of the newest versions of a file stay behind a save; 0: all.
+        max_age: seconds after which a save removes the older versions of its file; 0: never.
         timeout: seconds to wait for an answer, or for the next bytes of one.
         spool_folder: where a stream is kept until it is uploaded; None: the system's folder for temporary files.
         credentials: of google-auth; None: those of the environment.
@@ -70,6 +73,8 @@ class GcsArtifactService(ArtifactService):
         first_version: int = 1,
         nested_names: bool = False,
         legacy_text: bool = False,
+        keep_versions: int = 0,
+        max_age: float = 0,
         timeout: float = 60.0,
         spool_folder: str | None = None,
         credentials: Any = None,
@@ -80,6 +85,7 @@ class GcsArtifactService(ArtifactService):
         self.bucket = check_bucket(bucket)
         self.first_version = check_first_version(first_version)
         self.nested_names = nested_names
+        self.retention = Retention.checked(keep_versions, max_age)
         self.legacy_text = legacy_text
         self._spool_folder = spool_folder
         emulator = os.environ.get(EMULATOR, "")
@@ -136,7 +142,7 @@ class GcsArtifactService(ArtifactService):
     async def _save(
         self, place: Place, payload: Payload, kind: Kind, metadata: Mapping[str, Any] | None, save_id: str | None
     ) -> int:
-        return await save(
+        version = await save(
             self._bucket,
             place,
             payload,
@@ -145,6 +151,8 @@ class GcsArtifactService(ArtifactService):
             custom_metadata=metadata,
             save_id=save_id,
         )
+        await prune_after_save(self, place._asdict(), self.retention)
+        return version
 
     async def load_artifact(
         self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
@@ -253,12 +261,4 @@ class GcsArtifactService(ArtifactService):
 
     def _place(self, app_name: str, user_id: str, session_id: str, filename: str, **contents: Any) -> Place:
         self._check_open()
-        check_file(
-            app_name=app_name,
-            user_id=user_id,
-            session_id=session_id,
-            filename=filename,
-            nested=self.nested_names,
-            **contents,
-        )
-        return Place(app_name, user_id, session_id, filename)
+        return Place.checked(app_name, user_id, session_id, filename, nested=self.nested_names, **contents)

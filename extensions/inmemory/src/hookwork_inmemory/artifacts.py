@@ -15,6 +15,7 @@ from hookwork.artifact_names import (
     not_found,
     wanted_version,
 )
+from hookwork.artifact_retention import Retention, prune_after_save
 from hookwork.errors import ArtifactVersionConflictError, BackendError
 from hookwork.platform import now
 from hookwork.records.content import Part
@@ -54,15 +55,25 @@ class InMemoryArtifactService(ArtifactService):
         nested_names: allow ``/`` between the segments of a file name.
         reuse_versions: the number of a deleted newest version is given again (as in every object store); False keeps
             a counter, so that an older ``artifact_delta`` never points at other content.
+        keep_versions: how many of the newest versions of a file stay behind a save; 0: all.
+        max_age: seconds after which a save removes the older versions of its file; 0: never.
 
     Raises:
         ValidationError: an option has no valid value.
     """
 
-    def __init__(self, first_version: int = 1, nested_names: bool = False, reuse_versions: bool = True) -> None:
+    def __init__(
+        self,
+        first_version: int = 1,
+        nested_names: bool = False,
+        reuse_versions: bool = True,
+        keep_versions: int = 0,
+        max_age: float = 0,
+    ) -> None:
         self.first_version = check_first_version(first_version)
         self.nested_names = nested_names
         self.reuse_versions = reuse_versions
+        self.retention = Retention.checked(keep_versions, max_age)
         self._files: dict[_Owner, dict[str, _File]] = {}
         self._closed = False
 
@@ -103,6 +114,8 @@ class InMemoryArtifactService(ArtifactService):
         )
         file.versions[number] = _Version(part, info, save_id, tombstone)
         file.next = max(file.next, number + 1)
+        named = {"app_name": app_name, "user_id": user_id, "session_id": session_id, "filename": filename}
+        await prune_after_save(self, named, self.retention)
         return number
 
     async def load_artifact(

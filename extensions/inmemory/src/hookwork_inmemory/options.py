@@ -6,13 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from hookwork.errors import ConfigurationError
-from hookwork.service_options import SWITCH, WHOLE_NUMBER, Option, words
+from hookwork.service_options import SECONDS, SWITCH, WHOLE_NUMBER, Option, words
 from hookwork.service_options import options_of as read_options
 
 #: kind of service → its options.
 OPTIONS: Mapping[str, Mapping[str, Option]] = {
     "sessions": {"max_sessions": WHOLE_NUMBER, "foreign_appends": words("absorb", "refuse")},
-    "artifacts": {"first_version": WHOLE_NUMBER, "nested_names": SWITCH, "reuse_versions": SWITCH},
+    "artifacts": {
+        "first_version": WHOLE_NUMBER,
+        "nested_names": SWITCH,
+        "reuse_versions": SWITCH,
+        "keep_versions": WHOLE_NUMBER,
+        "max_age": SECONDS,
+    },
     "memory": {"max_results": WHOLE_NUMBER},
 }
 

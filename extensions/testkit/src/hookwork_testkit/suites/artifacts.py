@@ -70,6 +70,10 @@ class ArtifactServiceSuite(ABC):
         """A service with ``nested_names=True``; None where the backend has no such option."""
         return None
 
+    async def make_keeping_service(self, keep_versions: int, max_age: float) -> ArtifactService | None:
+        """A service with these options; None where the backend has no retention."""
+        return None
+
     @pytest_asyncio.fixture
     async def service(self) -> AsyncIterator[ArtifactService]:
         """The service under test."""
@@ -383,6 +387,51 @@ class ArtifactServiceSuite(ABC):
         assert await service.list_versions(**key) == [first, first + 1]
         assert (await service.get_artifact_version(**key)).custom_metadata in (None, {})
         assert await service.save_artifact(**self.at("b.bin"), artifact=blob(b"1"), save_id="e-1") == first
+
+    async def test_bey_14_older_versions_are_pruned_on_demand(self, service: ArtifactService) -> None:
+        """By number and by age; the newest stays, numbers go on, and a user's files are found from any session."""
+        first = service.first_version
+        for day in range(1, 6):
+            with use_clock(lambda day=day: datetime(2025, 1, day, tzinfo=UTC)):  # type: ignore[misc]
+                await self.save(service, "a.bin", b"%d" % day)
+        await self.save(service, "user:b.bin", b"1", b"2", b"3")
+        await self.save(service, "c.bin", b"1")
+        scope = self.at()
+        assert await service.prune_artifacts(**scope) == 0
+        assert await service.prune_artifacts(**scope, filename="a.bin", keep_versions=4) == 1
+        assert await service.list_versions(**self.at("a.bin")) == [first + n for n in (1, 2, 3, 4)]
+        made = (await service.get_artifact_version(**self.at("a.bin"), version=first + 1)).create_time
+        if made == datetime(2025, 1, 2, tzinfo=UTC):  # else the server's clock counts, and all are young
+            with use_clock(lambda: datetime(2025, 1, 6, tzinfo=UTC)):
+                assert await service.prune_artifacts(**scope, filename="a.bin", max_age=2.5 * 86400) == 2
+            with use_clock(lambda: datetime(2026, 1, 1, tzinfo=UTC)):
+                assert await service.prune_artifacts(**scope, filename="a.bin", max_age=1) == 1
+        assert await service.prune_artifacts(**self.at(session="s-9"), keep_versions=1) == 2
+        await service.prune_artifacts(**scope, keep_versions=1)
+        assert await service.list_versions(**self.at("a.bin")) == [first + 4]
+        assert await self.load(service, "a.bin") == b"5"
+        assert await service.list_versions(**self.at("user:b.bin")) == [first + 2]
+        assert await self.save(service, "a.bin", b"6") == [first + 5]
+        assert await service.prune_artifacts(**scope, filename="absent", keep_versions=1) == 0
+        for wrong in ({"keep_versions": -1}, {"keep_versions": True}, {"max_age": -1.0}, {"max_age": float("nan")}):
+            with pytest.raises(ValidationError):
+                await service.prune_artifacts(**scope, **wrong)
+
+    async def test_bey_14_a_save_prunes_its_file(self) -> None:
+        service = await self.make_keeping_service(2, 0)
+        if service is None:
+            pytest.skip("the backend has no retention")
+        first = service.first_version
+        versions = await self.save(service, "a.bin", b"1", b"2", b"3", b"4")
+        assert versions == [first, first + 1, first + 2, first + 3]
+        assert await service.list_versions(**self.at("a.bin")) == versions[2:]
+        if service.streaming:
+            key = self.at("a.bin")
+            assert await service.save_artifact_stream(**key, source=chunks(b"5")) == first + 4
+            assert await service.list_versions(**key) == [first + 3, first + 4]
+        await self.save(service, "b.bin", b"1")
+        assert await service.list_versions(**self.at("b.bin")) == [first]
+        await service.close()
 
     async def test_art_16_streams_and_parts_are_the_same_files(self, service: ArtifactService) -> None:
         key = self.at("pic ä.png")
