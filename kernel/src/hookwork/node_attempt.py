@@ -194,12 +194,12 @@ class NodeAttempt:
             return
         if item.requested_input is not None and not item.long_running_tool_ids:
             item = request_input_event(item.requested_input)
-        event = stamped(item, self.activation)
-        if event.partial:
+        if item.partial:
+            event = stamped(item, self.activation)
             plain = event.output is None and not event.routes
             await self.activation.put(event if plain else event.replace(output=None, routes=()))
             return
-        decided = await self._decided(event)
+        decided = await self._decided(item)
         if decided is not None:
             await self._put(decided)
 
@@ -244,24 +244,24 @@ class NodeAttempt:
         info = event.node_info or activation.info
         output = event.text if event.output is None and info.message_as_output else event.output
         if output is None and not event.routes:
-            return event
+            return stamped(event, activation)
         if self.delegated and output is not None:
-            return without_output(event)
+            return without_output(stamped(event, activation))
         if output is not None and self._given and not node.replaces_output:
             raise MultipleOutputs(node.name)
         if event.routes and self._routes:
             raise MultipleRoutes(node.name)
         if output is None:
-            return event
+            return stamped(event, activation)
         routes = event.routes
         if activation.inv.hooks.after_node:
             replaced = await activation.hook("after_node", self.ctx, NodeOutcome(output=output, routes=routes))
             if replaced is not None:
                 output, routes = replaced.output, tuple(replaced.routes)
                 info = info.replace(message_as_output=None)  # the text is not the output any more
-        return self._with_output(event.replace(routes=routes), output, info)
+        return self._with_output(event, output, info, routes)
 
-    def _with_output(self, event: Event, output: Any, info: NodeInfo) -> Event:
+    def _with_output(self, event: Event, output: Any, info: NodeInfo, routes: tuple[str, ...]) -> Event:
         activation = self.activation
         if output is not None:
             output = checked_output(self._node, output)
@@ -269,7 +269,7 @@ class NodeAttempt:
                 activation.on_output()
             self._given = True
             info = info.replace(output_for=(activation.path, *activation.output_for))
-        return event.replace(output=output, node_info=info)
+        return stamped(event, activation, output=output, node_info=info, routes=routes)
 
     def _note(self, event: Event) -> None:
         """Remember what decides how this attempt ends; an output stays when a route or a marker follows."""
@@ -311,7 +311,7 @@ class NodeAttempt:
                 return
         if self.delegated and not self._ended and self.delegated_output is not None:
             # It was recorded before the last answer; recorded again, it is this node's end.
-            await self._put(self._with_output(self._made(activation.info), self.delegated_output, activation.info))
+            await self._put(self._with_output(self._made(activation.info), self.delegated_output, activation.info, ()))
         elif not self._ended and node.config.wait_for_output:
             await self._wait(unused_answer=True)
             return
@@ -333,8 +333,8 @@ class NodeAttempt:
             return
         routes = () if self._routes else tuple(replaced.routes)
         if replaced.output is not None or routes:
-            event = self._made(activation.info).replace(routes=routes)
-            await self._put(self._with_output(event, replaced.output, activation.info))
+            event = self._made(activation.info)
+            await self._put(self._with_output(event, replaced.output, activation.info, routes))
 
     def _made(self, info: NodeInfo) -> Event:
         return stamped(Event(node_info=info), self.activation)

@@ -7,22 +7,27 @@ from typing import TYPE_CHECKING, Any
 from hookwork.errors import NodeFailed, OutputValidationError
 from hookwork.platform import new_uuid, timestamp
 from hookwork.records.event import Event
+from hookwork.records.frozen import freeze
+
+#: Where an output hangs, for error texts.
+_OUTPUT = (None, "output")
 
 if TYPE_CHECKING:
     from hookwork.node import Node
     from hookwork.node_activation import NodeActivation
 
 
-def stamped(event: Event, activation: NodeActivation) -> Event:
-    """An own event of an activation with everything set that its body left unset (NODE-7, core AGT-17)."""
-    info = event.node_info
-    changes: dict[str, Any] = {
-        "id": event.id or new_uuid(),
-        "timestamp": event.timestamp or timestamp(),
-        "invocation_id": event.invocation_id or activation.inv.invocation_id,
-        "branch": event.branch or activation.branch,
-        "isolation_scope": event.isolation_scope or activation.isolation_scope,
-    }
+def stamped(event: Event, activation: NodeActivation, **changes: Any) -> Event:
+    """An own event of an activation with everything set that its body left unset (NODE-7, core AGT-17).
+
+    ``changes`` are made on the way: an event is copied once, not for each of them.
+    """
+    info = changes.get("node_info", event.node_info)
+    changes["id"] = event.id or new_uuid()
+    changes["timestamp"] = event.timestamp or timestamp()
+    changes["invocation_id"] = event.invocation_id or activation.inv.invocation_id
+    changes["branch"] = event.branch or activation.branch
+    changes["isolation_scope"] = event.isolation_scope or activation.isolation_scope
     if not event.author:
         changes["author"] = activation.owner.name if activation.owner is not None else activation.node.name
     if info is None:
@@ -39,7 +44,7 @@ def stamped(event: Event, activation: NodeActivation) -> Event:
 def checked_output(node: Node, output: Any) -> Any:
     """An output in its checked JSON form. Raises OutputValidationError, or the `NodeFailed` of the node's own check."""
     try:
-        return Event(output=node.validate_output(output)).output
+        return freeze(node.validate_output(output), _OUTPUT)
     except NodeFailed:
         raise
     except Exception as error:

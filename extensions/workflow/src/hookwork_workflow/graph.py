@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.errors import GraphError
 from hookwork.node import Node, build_node
-from hookwork_workflow.edges import DEFAULT, START, Edge, flatten
+from hookwork_workflow.edges import DEFAULT, START, Edge, RouteMatcher, flatten
 
 if TYPE_CHECKING:
     from hookwork.records.event import Event
@@ -28,6 +28,7 @@ class Graph:
         edges: all edges, with nodes at their ends (`START` at those that begin).
         start: names of the successors of `START`, in order.
         terminal: names of the nodes without outgoing edge.
+        asks_events: names of the nodes with a route that is asked about the event (`RouteMatcher`).
         fingerprint: a short text that changes when names, kinds, edges or routes do (RPL-8).
     """
 
@@ -35,6 +36,7 @@ class Graph:
         "_incoming",
         "_outgoing",
         "_predecessors",
+        "asks_events",
         "edges",
         "fingerprint",
         "name",
@@ -59,6 +61,7 @@ class Graph:
         }
         self.start = tuple(edge.target.name for edge in self._outgoing.get(START.name, ()))
         self.terminal = frozenset(name for name in self.nodes if name not in outgoing)
+        self.asks_events = frozenset(edge.source.name for edge in edges if isinstance(edge.route, RouteMatcher))
         self.fingerprint = _fingerprint(self)
 
     def successors(self, name: str) -> tuple[Edge, ...]:

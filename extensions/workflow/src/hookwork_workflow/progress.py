@@ -140,7 +140,8 @@ class Progress:
                 if activity.output is not None:
                     self.outputs[activity.name] = activity.output
             else:
-                event = Event(output=activity.output, routes=activity.routes)
+                asked = activity.name in self.graph.asks_events
+                event = Event(output=activity.output, routes=activity.routes) if asked else None
                 nodes = self.graph.select(activity.name, activity.routes, event)
                 ready = self._trigger(activity.segment, activity.output, activity.branch, nodes)
         self._offer(place, ready)
