@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
+from hookwork.errors import UnsupportedOperationError
 from hookwork.node import Pause, Standing
 from hookwork_workflow.composed import (
     CancelWatch,
@@ -29,7 +30,7 @@ class SequentialAgent(ComposedAgent):
     """Runs its sub-agents in order, once each, on one session history.
 
     A child that waits for a person stops the sequence; the answer lets it finish, then the rest runs. An error ends
-    the run. ``escalate`` means nothing here. Fields: those of `ComposedAgent`.
+    the run. ``escalate`` means nothing here. Live too, if all sub-agents are. Fields: those of `ComposedAgent`.
     """
 
     async def _run_children(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
@@ -47,6 +48,43 @@ class SequentialAgent(ComposedAgent):
             if activation.status == "paused":
                 raise Pause
             watch.check()
+
+    @property
+    def live(self) -> bool:
+        return True
+
+    async def live_body(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        """The children live, one after the other in one session (core LIVE-20).
+
+        An LLM child gets a tool `task_completed` for this run; calling it ends the child's connection and the next
+        child begins. Between children nobody listens: `LiveRun.send` raises.
+
+        Raises:
+            UnsupportedOperationError: a child that does not support live.
+        """
+        from hookwork.live_run import activate_live, channel_of
+
+        channel = channel_of(ctx)
+        deaf = next((child for child in self.sub_agents if not child.live), None)
+        if deaf is not None:
+            raise UnsupportedOperationError(
+                f"agent {deaf.name!r} ({type(deaf).__name__}) in the live sequence {self.name!r} does not support "
+                "live; only LLM and sequential agents do"
+            )
+        channel.listening = False
+        for child in self.sub_agents:
+            if ctx.ended or channel.closed:
+                return
+            channel.listening = True
+            activation = activate_live(ctx, child, segment=f"{child.name}@1", ends_by_tool=True)
+            try:
+                async for event in activation:
+                    yield event
+            finally:
+                channel.listening = False
+                await activation.aclose()
+            if activation.status == "paused":
+                raise Pause
 
     def standing(self, view: View) -> Standing:
         """Done when the last child is, else the first child that is not done decides (activations ACT-23)."""
