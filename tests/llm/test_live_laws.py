@@ -103,8 +103,10 @@ class Line(LiveConnection):
             if content.text.startswith("q"):
                 self.learn(content.text)
         last = contents[-1]
-        if last.function_responses:
-            self.results = [str((response.response or {})["done"]) for response in last.function_responses]
+        if last.function_responses:  # it answers all that the history holds of results and nobody spoke about
+            told = {word for content in contents if content.role == "model" for word in content.text.split()}
+            done = [str((r.response or {})["done"]) for content in contents for r in content.function_responses]
+            self.results = [number for number in done if f"a{number}" not in told]
         elif last.role == "user":
             self.waiting = [self.known.pop()]
 
