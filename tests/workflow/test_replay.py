@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -52,8 +53,8 @@ def big_graph(ran: list[str]) -> WorkflowAgent:
 
     line = [step(f"n{number}", ran) for number in range(10)]
     edges: Any = START >> line[0]
-    for before, after in zip(line, line[1:], strict=False):
-        edges = edges + [Edge(before, after)]
+    for before, after in itertools.pairwise(line):
+        edges = [*edges, Edge(before, after)]
     branches = tuple(step(f"b{number}", ran) for number in range(6))
     silent = step("silent", ran, lambda value: None)
     inner = Workflow("inner", START >> (step("i1", ran), step("i2", ran)) >> Join("ij") >> step("i3", ran))
@@ -297,7 +298,7 @@ async def calls_of(work: Callable[[], Awaitable[Any]]) -> int:
 
 def line(length: int) -> Workflow:
     nodes = [step(f"n{number}", give=lambda value: value) for number in range(length)]
-    edges = [Edge(START, nodes[0]), *(Edge(a, b) for a, b in zip(nodes, nodes[1:], strict=False))]
+    edges = [Edge(START, nodes[0]), *(Edge(a, b) for a, b in itertools.pairwise(nodes))]
     return Workflow("wf", edges, max_activations=2 * length + 10)
 
 
@@ -333,7 +334,7 @@ async def test_a_resume_is_linear_in_what_was_recorded(kit: Any) -> None:
             yield RequestInput(interrupt_id="q")
 
         nodes = [step(f"n{number}", give=lambda value: value) for number in range(size)]
-        edges = [Edge(START, nodes[0]), *(Edge(a, b) for a, b in zip(nodes, nodes[1:], strict=False))]
+        edges = [Edge(START, nodes[0]), *(Edge(a, b) for a, b in itertools.pairwise(nodes))]
         flow = Workflow("wf", edges, [Edge(nodes[-1], ask)], max_activations=2 * size)
         agent = flow.as_agent()
         lab = kit.Lab(lambda agent=agent: agent)
