@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from hookwork.errors import ConfigurationError
+from hookwork.errors import ConfigurationError, ModelError
 from hookwork.model import Model, ModelRequest
+from hookwork.model_streams import answer_of, open_stream
 from hookwork.plugins.plugin import FunctionPlugin
 from hookwork.records.content import text_content
 from hookwork.records.metadata import ModelResponse
 from hookwork_llm import LlmAgent
 from hookwork_llm.compaction.summarizer import LlmSummarizer
-from hookwork_llm.model_streams import open_stream
 
 HELLO = ModelResponse(content=text_content("hello"))
 
@@ -152,6 +152,37 @@ async def test_an_async_generator_is_passed_as_it_is() -> None:
     source: Any = open_stream(made(generate), ModelRequest())
     assert source.__name__ == "generate"
     assert [item async for item in source] == [HELLO]
+
+
+@pytest.mark.parametrize("generate", [coroutine, generator, nothing, listed])
+async def test_mod_1_who_asks_outside_of_a_run_gets_the_same_check(generate: Any) -> None:
+    with pytest.raises(ConfigurationError, match="model 'mine'"):
+        await answer_of(made(generate), ModelRequest())
+
+
+async def test_mod_2_an_answer_is_the_whole_response_and_the_stream_is_closed() -> None:
+    closed: list[bool] = []
+
+    async def generate(self: Any, request: Any, *, stream: bool = False) -> Any:
+        try:
+            yield ModelResponse(content=text_content("he"), partial=True)
+            yield HELLO
+            yield HELLO
+        finally:
+            closed.append(True)
+
+    assert await answer_of(made(generate), ModelRequest()) is HELLO
+    assert closed == [True]
+
+
+async def test_mod_2_no_answer_is_an_error_of_the_stream() -> None:
+    async def generate(self: Any, request: Any, *, stream: bool = False) -> Any:
+        return
+        yield
+
+    with pytest.raises(ModelError, match="'mine' gave no response") as raised:
+        await answer_of(made(generate), ModelRequest())
+    assert raised.value.kind == "stream"
 
 
 async def test_cmp_2_a_summarizer_names_its_broken_model() -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.mcp.fake import FakeServer
 from tests.mcp.server import PNG, SCRIPT, make_server
 
-from hookwork import Content, FunctionResponse, Part, Runner
+from hookwork import Content, FunctionResponse, ModelRequest, Part, Runner
 from hookwork.errors import BackendError, ConfigurationError, ToolArgumentError, ToolError
 from hookwork.tool import Toolset
 from hookwork_llm import LlmAgent
@@ -264,6 +264,15 @@ async def test_elicitation_fills_the_form_s_defaults(protocol: str) -> None:
     assert questions[0].message == "Who are you?"
     assert questions[0].defaults == {"name": "Ada", "age": 36}
     assert questions[0].ctx is ctx
+
+
+async def test_mod_1_sampling_holds_the_model_to_its_contract() -> None:
+    class Broken(ScriptedModel):
+        async def generate(self, request: ModelRequest, *, stream: bool = False) -> Any:
+            yield "text"
+
+    with pytest.raises(ConfigurationError, match="yielded str"):
+        await sample_with(Broken(name="broken"))(ModelRequest(), None)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("protocol", ["auto", "legacy"])

@@ -182,12 +182,12 @@ def _claims(name: str, settings: Settings, registry: ExtensionRegistry) -> Itera
 
 async def _one_answer(model: Model) -> None:
     from hookwork.model import ModelRequest
+    from hookwork.model_streams import answer_of
     from hookwork.records.content import text_content
 
-    request = ModelRequest(contents=[text_content("Answer with the one word: ok", "user")])
-    async for response in model.generate(request):
-        if response.error_code:
-            raise ConfigurationError(f"{response.error_code}: {response.error_message or 'no further text'}")
+    response = await answer_of(model, ModelRequest(contents=[text_content("Answer with the one word: ok", "user")]))
+    if response.error_code:
+        raise ConfigurationError(f"{response.error_code}: {response.error_message or 'no further text'}")
 
 
 async def _reached(area: str, what: str, reaching: Any) -> Finding:

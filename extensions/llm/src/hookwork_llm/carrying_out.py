@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,17 +10,16 @@ import msgspec
 from hookwork.context import ToolContext
 from hookwork.errors import ConfigurationError, HookworkError
 from hookwork.model import ModelRequest
+from hookwork.model_streams import answer_of
 from hookwork.records.codec import dump, load
 from hookwork.records.content import Content
 from hookwork.records.event import EventActions, ToolConfirmation
 from hookwork.records.frozen import thaw
-from hookwork.records.metadata import ModelResponse
 from hookwork.records.request import GenerateContentConfig
 from hookwork.state import DeltaBuffer
 from hookwork.tool import ArgumentValidator, Finished, capability
 from hookwork_llm.flow import Flow
 from hookwork_llm.model_stage import CallIds
-from hookwork_llm.model_streams import not_a_response, open_stream
 from hookwork_llm.tool_calls import is_runnable, run_body
 
 if TYPE_CHECKING:
@@ -46,14 +44,7 @@ async def _model(agent: LlmAgent, ctx: InvocationContext, call: Mapping[str, Any
         contents=[load(Content, content) for content in wire.get("contents", ())],
         config=load(GenerateContentConfig, wire.get("config") or {}),
     )
-    ids = CallIds()
-    async with aclosing(open_stream(model, request)) as responses:
-        async for response in responses:
-            if not isinstance(response, ModelResponse):
-                raise not_a_response(model, response)
-            if not response.partial:
-                return dump(ids.apply(response))
-    raise ConfigurationError(f"model {model.name!r} gave no response")
+    return dump(CallIds().apply(await answer_of(model, request)))
 
 
 async def _tool(agent: LlmAgent, ctx: InvocationContext, call: Mapping[str, Any]) -> dict[str, Any]:

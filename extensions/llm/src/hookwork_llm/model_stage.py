@@ -12,12 +12,12 @@ from hookwork.errors import LimitExceeded, ModelError, PluginError
 from hookwork.inside import effect_call, invocation_of
 from hookwork.merge import cancel_and_wait
 from hookwork.model import Model, ModelRequest
+from hookwork.model_streams import not_a_response, open_stream
 from hookwork.platform import new_uuid
 from hookwork.plugins.dispatch import first, first_callback
 from hookwork.records.content import FunctionCall, Part
 from hookwork.records.metadata import ModelResponse
 from hookwork.stages import Stage, StageOutcome, stage_stream
-from hookwork_llm.model_streams import not_a_response, open_stream
 
 if TYPE_CHECKING:
     from hookwork.context import CallbackContext

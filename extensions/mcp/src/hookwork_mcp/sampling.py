@@ -6,11 +6,10 @@ import base64
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from hookwork.errors import HookworkError
 from hookwork.model import Model, ModelRequest
+from hookwork.model_streams import answer_of
 from hookwork.records.content import Blob, Content, Part
 from hookwork.records.request import GenerateContentConfig
 from hookwork_mcp.calls import Calls
@@ -34,11 +33,7 @@ def sample_with(model: Model) -> SamplingHandler:
     """
 
     async def sample(request: ModelRequest, ctx: Any) -> ModelResponse:
-        async with aclosing(model.generate(request, stream=False)) as responses:  # type: ignore[type-var]
-            async for response in responses:
-                if not response.partial:
-                    return response
-        raise HookworkError(f"model {model.name!r} gave no response to a sampling request")
+        return await answer_of(model, request)
 
     return sample
 

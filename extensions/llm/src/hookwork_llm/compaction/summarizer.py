@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing
 from typing import Any, Protocol, runtime_checkable
 
-from hookwork.errors import CompactionError, ConfigurationError
+from hookwork.errors import CompactionError, ConfigurationError, ModelError
 from hookwork.model import Model, ModelRequest
+from hookwork.model_streams import answer_of
 from hookwork.records.content import Content, text_content
 from hookwork.records.event import Event
 from hookwork.records.metadata import ModelResponse, UsageMetadata
 from hookwork.records.request import GenerateContentConfig
 from hookwork_llm.compaction.transcript import MAX_CHARS, MAX_PART_CHARS, transcript
-from hookwork_llm.model_streams import not_a_response, open_stream
 
 #: Seconds a summary may take (CMP-2).
 TIMEOUT = 60.0
@@ -121,22 +120,17 @@ class LlmSummarizer:
             raise CompactionError(
                 f"the summarizer's model {self.model!r} is a name; give a Model, or use it in a runner"
             )
-        final: ModelResponse | None = None
         try:
             async with asyncio.timeout(self.timeout) as limit:
-                async with aclosing(open_stream(self.model, request)) as responses:
-                    async for response in responses:
-                        if not isinstance(response, ModelResponse):
-                            raise not_a_response(self.model, response)
-                        if not response.partial:
-                            final = response
+                return await answer_of(self.model, request)
         except TimeoutError as error:
             if not limit.expired():
                 raise
             raise CompactionError(f"model {self.name!r} gave no summary within {self.timeout:g} s") from error
-        if final is None:
-            raise CompactionError(f"model {self.name!r} ended its stream without a summary")
-        return final
+        except ModelError as error:
+            if error.kind != "stream":
+                raise
+            raise CompactionError(f"model {self.name!r} ended its stream without a summary") from error
 
     def read(self, response: ModelResponse) -> tuple[Content | None, UsageMetadata | None]:
         """The summary in a response; whatever did not end by itself is refused (CMP-12)."""
