@@ -112,7 +112,7 @@ SKIPS = {
     ),
 }
 
-#: Call sites of graph nodes: their runs are the workflow extension's (tests/workflow).
+#: Call sites of graph nodes: see test_founding_nodes.
 NODES = {name for name in LIFECYCLE_HOOKS if "node" in name}
 FIRST = sorted(name for name, (rule, _) in LIFECYCLE_HOOKS.items() if rule is Rule.FIRST and name not in NODES)
 NOTIFY = sorted(name for name, (rule, _) in LIFECYCLE_HOOKS.items() if rule is Rule.NOTIFY)
