@@ -78,6 +78,20 @@ async def test_models_live_6_a_server_that_sends_the_whole_utterance_is_believed
     assert shown(await talk.stored()) == ["voice: heard What time?", "voice: five", "voice: turn_complete"]
 
 
+def test_models_live_6_a_finished_utterance_that_the_turns_end_wrote_down_is_not_written_twice() -> None:
+    whole = [("input", "what time", True), ("input", "what time", False), ("end", False, False)]
+    assert pieces(said("what time"), turn_complete(), said("what time", finished=True)) == whole
+    assert pieces(said("what time"), turn_complete(), said("What's the time?", finished=True)) == whole
+    assert pieces(said("what time"), turn_complete(), said("what time is it", finished=True)) == [
+        *whole,
+        ("input", " is it", False),
+    ]
+    assert pieces(said("a"), turn_complete(), said("b"), said("b", finished=True))[3:] == [
+        ("input", "b", True),
+        ("input", "b", False),
+    ]
+
+
 def test_models_live_6_rule_3_order_of_one_message() -> None:
     message = ModelResponse(
         content=text_content("five"),

@@ -55,6 +55,8 @@ class Assembler:
 
     def __init__(self) -> None:
         self._speech: dict[str, _Speech] = {}
+        #: what was written down of an utterance before the server said that it was finished.
+        self._early: dict[str, str] = {}
         self._parts: list[Part] = []
         self._text_id = ""
 
@@ -90,6 +92,7 @@ class Assembler:
 
     def finish_speech(self) -> list[Piece]:
         """The final transcriptions of open utterances, the user's first."""
+        self._early |= {side: speech.text for side, speech in self._speech.items()}
         return [*self._finish_utterance(INPUT), *self._finish_utterance(OUTPUT)]
 
     def cut(self) -> list[Piece]:
@@ -107,6 +110,11 @@ class Assembler:
             return self._finish_utterance(side)
         if not text:
             return []
+        early = self._early.pop(side, None)
+        if said.finished and early is not None:  # it stands in the history already, but for what came since
+            text = text.removeprefix(early) if text.startswith(early) else ""
+            if not text:
+                return []
         speech = self._speech.get(side)
         if speech is None:
             speech = self._speech[side] = _Speech()
