@@ -8,6 +8,8 @@ import pytest
 from tests.gemini.live_service import LiveServer, live_server
 from tests.gemini.service import Service, served
 
+from hookwork_gemini import conversion
+
 
 @pytest.fixture(scope="session")
 def running_service() -> Iterator[Service]:
@@ -42,3 +44,8 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LiveServer]:
     async with live_server(monkeypatch) as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def warn_again() -> None:
+    conversion._warned.clear()

@@ -51,3 +51,9 @@ async def responses_of(
 async def whole_of(model: GeminiModel, request: ModelRequest | None = None, *, stream: bool = False) -> ModelResponse:
     """The last response of one call."""
     return (await responses_of(model, request, stream=stream))[-1]
+
+
+async def sent(service: Service, request: ModelRequest, *, vertex: bool = False, **options: Any) -> dict[str, Any]:
+    """The body that a request becomes."""
+    await whole_of((vertex_model if vertex else api_model)(service, **options), request)
+    return service.received[-1].body
