@@ -222,6 +222,16 @@ async def test_an_administrators_key_in_the_environment_is_never_sent(
     assert not any("sk-admin" in value for sent in service.sent for value in sent.headers.values())
 
 
+async def test_sdk_9_a_key_function_that_gives_none(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin")
+
+    async def key() -> str:
+        return ""
+
+    error = await failure(model_on(service, api_key=key))
+    assert (error.kind, error.retryable, service.sent) == ("auth", False, [])
+
+
 async def test_sdk_9_wrong_client_options_are_named() -> None:
     error = await failure(OpenAIModel("gpt-5.2", api_key=KEY, client_options={"no_such_option": 1}))
     assert (error.kind, error.code) == ("invalid_request", "client_options")

@@ -184,6 +184,16 @@ def test_oai_33_an_end_that_holds_less_takes_nothing_away() -> None:
         assert texts([fold([*events, end])[1]]) == ["ab", "f()"]
 
 
+def test_oai_33_what_the_end_repeats_under_another_id_is_not_said_twice() -> None:
+    """Told by its place, or, for a call in an output that lacks what came before it, by its call id."""
+    said, call = message("ab"), function_call("f", '{"n": 1}')
+    events = [created(), *item_events(said), *item_events(call, 1)]
+    renamed = completed({**said, "id": "other"}, {**call, "id": "else"})
+    assert texts([fold([*events, renamed])[1]]) == ["ab", "f()"]
+    alone = completed({**call, "id": "else"})
+    assert texts([fold([*events, alone])[1]]) == ["ab", "f()"]
+
+
 def test_agg_29_two_equal_calls_are_two_calls() -> None:
     first, second = function_call("f", "{}", "c1", "fc_1"), function_call("f", "{}", "c2", "fc_2")
     assert calls(fold(stream(first, second))[1]) == [("c1", "f", {}), ("c2", "f", {})]

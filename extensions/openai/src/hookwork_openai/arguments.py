@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from typing import Any, NoReturn
+from typing import Any
 
 from hookwork.errors import ValidationError
 from hookwork.records.frozen import freeze
@@ -50,23 +49,11 @@ def read_arguments(call: Call, raw: Any, *, name: str, call_id: str) -> dict[str
 
 
 def _decoded(text: str) -> Any:
+    """The value of JSON text; numbers that JSON cannot hold (``NaN``, ``1e400``) are refused when it is frozen."""
     if not text.strip():
         return None
     try:
-        return json.loads(text, parse_float=_finite, parse_constant=_refuse_constant)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, BadArguments):
-            raise
         place = f" (character {error.pos})" if isinstance(error, json.JSONDecodeError) else ""
         raise BadArguments(f"they are no JSON{place}") from None
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise BadArguments("a number is out of range")
-    return value
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise BadArguments(f"JSON has no {text}")

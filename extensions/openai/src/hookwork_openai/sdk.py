@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from typing import Any
 
 from openai import AsyncOpenAI, AsyncStream, Omit, OpenAIError
 from openai import __version__ as SDK_VERSION
 
+from hookwork.errors import ModelError
 from hookwork.version import VERSION
 from hookwork_modelkit.clients import ClientPool
 from hookwork_modelkit.errors import model_error
@@ -79,14 +80,9 @@ def make_client(call: Call, address: str) -> Client:
     key = options.key()
     headers = {"User-Agent": f"AsyncOpenAI/Python {SDK_VERSION} hookwork/{VERSION}"}
     if key is None and call.official and not (options.client_options or {}).get("api_key"):
-        raise model_error(
-            call.provider,
-            call.model,
-            kind="auth",
-            detail="there is no API key; set OPENAI_API_KEY or the option api_key",
-        )
+        raise _no_key(call)
     arguments: dict[str, Any] = {
-        "api_key": key if key is not None else _NO_KEY,
+        "api_key": _given_anew(call, key) if callable(key) else key or _NO_KEY,
         "base_url": address,
         "organization": options.organization,
         "project": options.project,
@@ -100,6 +96,23 @@ def make_client(call: Call, address: str) -> Client:
     except (OpenAIError, TypeError, ValueError) as error:
         raise call.refused("client_options", f"the SDK takes no such client options: {error}") from error
     return Client(sdk, owned=arguments["http_client"] is None, keyless=key is None and arguments["api_key"] == _NO_KEY)
+
+
+def _no_key(call: Call) -> ModelError:
+    detail = "there is no API key; set OPENAI_API_KEY or the option api_key"
+    return model_error(call.provider, call.model, kind="auth", detail=detail)
+
+
+def _given_anew(call: Call, give: Callable[[], Awaitable[str]]) -> Callable[[], Awaitable[str]]:
+    """A key function that must give a key: for none the SDK would look for another one in the environment."""
+
+    async def key() -> str:
+        given = await give()
+        if not given:
+            raise _no_key(call)
+        return given
+
+    return key
 
 
 class JsonStream(AsyncStream[object]):
