@@ -5,6 +5,8 @@ A span is never attached across a ``yield``: a traced stage is driven in a conte
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextvars import Context, copy_context
@@ -22,6 +24,26 @@ T = TypeVar("T")
 #: Instrumentation scope; dashboards of other ADKs key on it (TEL-5).
 SCOPE_NAME = "gcp.vertex.agent"
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.36.0"
+
+
+#: Whether messages, arguments and results may stand on spans (TEL-14, TEL-21).
+CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+ELIDED = "<elided>"
+
+
+def captures_content() -> bool:
+    """Whether the content of a conversation may be recorded; not unless the variable says ``1`` or ``true``."""
+    return os.environ.get(CAPTURE_VARIABLE, "").strip().lower() in ("1", "true")
+
+
+def as_attribute(value: Any) -> str:
+    """Content as the JSON text of a span attribute: elided unless captured, a marker where JSON fails (TEL-15)."""
+    if not captures_content():
+        return ELIDED
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return "<not serializable>"
 
 
 def active_tracer() -> Tracer | None:

@@ -60,7 +60,7 @@ class Batch:
         flow, calls = self.flow, self.calls
         to_run = [call for call in calls if call.response is None]
         if to_run:
-            children = run_calls(flow, to_run)
+            children = self._traced(to_run) if flow.inv.tracer is not None else run_calls(flow, to_run)
             try:  # aclosing() would cost more than the generator itself
                 async for child in children:
                     yield child
@@ -96,6 +96,14 @@ class Batch:
             flow.transfer_to(transfer)
         elif skips:
             flow.over = True
+
+    def _traced(self, to_run: Sequence[ToolCall]) -> AsyncGenerator[Event, None]:
+        """`run_calls` for somebody who traces: several calls of a turn are one span more (TL-26)."""
+        from hookwork_llm.tool_spans import merged, name_response_events
+
+        name_response_events(_groups(to_run))
+        work = run_calls(self.flow, to_run)
+        return merged(self.flow, to_run, work) if len(to_run) > 1 else work
 
     def _structured_answer(self) -> Event | None:
         """The object that `set_model_response` took, as the agent's final answer (OUT-3)."""
@@ -155,7 +163,7 @@ class Batch:
             if call.finished and call.tool.is_long_running and call.call.id not in _requests(call)
         ]
         event = Event(
-            id=new_uuid(),
+            id=next((call.event_id for call in calls if call.event_id), "") or new_uuid(),
             timestamp=timestamp(),
             invocation_id=flow.inv.invocation_id,
             author=flow.agent.name,

@@ -95,6 +95,7 @@ class ToolCall:
         "ended",
         "entered",
         "error",
+        "event_id",
         "finished",
         "flow",
         "group",
@@ -150,6 +151,8 @@ class ToolCall:
         #: nothing more comes for this call, even if its tool is long-running (core RES-2).
         self.finished = False
         self.paused = False
+        #: of the event that will hold the response, where somebody has to know it before.
+        self.event_id = ""
         self.source = "default"
         self.entered: asyncio.Event | None = None
         #: whether the call is being ended from outside; None: nobody says.
@@ -184,38 +187,11 @@ class ToolCall:
         self.answer({"error": error_text(error)})
 
     async def _around(self) -> dict[str, Any] | None:
-        inv = self.flow.inv
-        if inv.tracer is None:
+        if self.flow.inv.tracer is None:
             return await self._in_hooks()
-        from hookwork.telemetry import record_error, span_context, start_span
+        from hookwork_llm.tool_spans import traced_call
 
-        span = start_span(
-            inv.tracer,
-            f"execute_tool {self.call.name}",
-            {
-                "gen_ai.operation.name": "execute_tool",
-                "gen_ai.tool.name": self.call.name or "",
-                "gen_ai.tool.description": self.tool.description or None,
-                "gen_ai.tool.call.id": self.call.id or "<not specified>",
-                "gen_ai.conversation.id": inv.session_id,
-            },
-        )
-        from hookwork.stages import InContext
-
-        try:
-            result = await InContext(span_context(span), self._in_hooks())
-            if self.error is not None:
-                record_error(span, self.error)
-            elif result is not None and result.get("error"):
-                from opentelemetry.trace import Status, StatusCode
-
-                span.set_status(Status(StatusCode.ERROR, str(result["error"])))  # an error told as data (TL-26)
-            return result
-        except Exception as error:
-            record_error(span, error)
-            raise
-        finally:
-            span.end()
+        return await traced_call(self, self._in_hooks)
 
     async def _in_hooks(self) -> dict[str, Any] | None:
         chain = self.flow.inv.hooks.around_tool
