@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from tests.vertexai.fake import FakeVertex
 
 from hookwork.platform import use_random, use_sleep
+from hookwork_testkit.suites.base import say
 from hookwork_vertexai import VertexAiMemoryBankService, VertexAiSessionService
 
 #: The engine that tests use, as its requests name it.
@@ -49,9 +50,17 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def outcome(work: Awaitable[Any]) -> Any:
-    """What it gives or raises."""
-    try:
-        return await work
-    except Exception as error:
-        return error
+async def made(fake: FakeVertex, count: int) -> None:
+    """A session of ``count`` events, a second apart, made by another process."""
+    service = sessions(fake)
+    session = await service.create_session(**KEY)
+    for number in range(count):
+        await service.append_event(session, say(str(number), at=number, delta={"n": number}))
+    await service.close()
+    fake.requests.clear()
+
+
+def stored_texts(fake: FakeVertex) -> list[str]:
+    """The texts that the service holds."""
+    events = fake.engine(ENGINE).sessions["s-1"].events
+    return [item["content"]["parts"][0]["text"] for _, item in events]

@@ -43,12 +43,12 @@ async def test_ses_19_every_event_is_stored_once_whatever_fails(fake: FakeVertex
         blind=st.lists(st.booleans(), max_size=6),
     )
     def law(faults: list[list[Fault]], blind: list[bool]) -> None:
-        drive(lambda: _appended_once(fake, faults, blind))
+        drive(lambda: _check_appended_once(fake, faults, blind))
 
     await in_own_loop(law)
 
 
-async def _appended_once(fake: FakeVertex, faults: list[list[Fault]], blind: list[bool]) -> None:
+async def _check_appended_once(fake: FakeVertex, faults: list[list[Fault]], blind: list[bool]) -> None:
     project = next(_projects)
     service, other = sessions(fake, project=project), sessions(fake, project=project)
     session = await service.create_session(**KEY)
@@ -82,12 +82,12 @@ async def test_trap_32_two_processes_come_to_see_the_same(fake: FakeVertex) -> N
     @_LAW
     @given(steps=st.lists(_step, max_size=20), skew=st.integers(-30, 30))
     def law(steps: list[tuple[int, str, int]], skew: int) -> None:
-        drive(lambda: _converged(fake, steps, skew))
+        drive(lambda: _check_converged(fake, steps, skew))
 
     await in_own_loop(law)
 
 
-async def _converged(fake: FakeVertex, steps: list[tuple[int, str, int]], skew: int) -> None:
+async def _check_converged(fake: FakeVertex, steps: list[tuple[int, str, int]], skew: int) -> None:
     project = next(_projects)
     both = [sessions(fake, project=project), sessions(fake, project=project)]
     await both[0].create_session(**KEY)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.errors import (
     BackendError,
-    SessionAlreadyExistsError,
     SessionNotFoundError,
     UnsupportedOperationError,
     ValidationError,
@@ -20,6 +19,7 @@ from hookwork.records.session import Session
 from hookwork.services import SessionCapabilities, SessionService
 from hookwork_vertexai.api import Api, ApiError, typed
 from hookwork_vertexai.appending import Appender, show_appended
+from hookwork_vertexai.creating import create, delete, session_body, wanted_id
 from hookwork_vertexai.envelopes import enter
 from hookwork_vertexai.filters import Filters
 from hookwork_vertexai.identity import TokenSource, identity_of
@@ -41,13 +41,11 @@ from hookwork_vertexai.names import (
     checked_place,
     engine_of,
     is_session_id,
-    last_segment,
     short_session_id,
 )
-from hookwork_vertexai.operations import finished
 from hookwork_vertexai.reading import Reader, Target
 from hookwork_vertexai.windows import with_calls
-from hookwork_vertexai.wire import check_state, micros_of, rfc3339
+from hookwork_vertexai.wire import check_state
 
 if TYPE_CHECKING:
     import httpx
@@ -131,54 +129,18 @@ class VertexAiSessionService(SessionService):
         """
         self._check_open()
         engine = self._engine(app_name, user_id=user_id)
-        id = self._new_id(session_id, engine)
+        id = wanted_id(session_id, engine)
         initial = frozen_delta(state)
         kept = {key: thaw(value) for key, value in initial.items() if not key.startswith("temp:")}
         check_state(kept)
-        body: dict[str, Any] = {"userId": user_id}
-        more = {"sessionState": kept or None, "displayName": display_name, "labels": dict(labels or {}) or None}
-        more |= _expiry(ttl, expire_time)
-        body |= {name: value for name, value in more.items() if value is not None}
+        body = session_body(user_id, kept, display_name=display_name, labels=labels, ttl=ttl, expire_time=expire_time)
         target = Target(app_name, user_id, id, f"{engine}/sessions/{id}")
         async with self._cache.lock(target.name) if id else nullcontext():
-            loaded = await self._created(target, engine, body)
+            name, row = await create(self._api, self._reader, target, engine, body)
+            loaded = self._reader.created(name, row)
         handle = loaded.handle(app_name, 0)
         handle.temp_state = {key: value for key, value in initial.items() if key.startswith("temp:")}
         return handle
-
-    def _new_id(self, session_id: Any, engine: str) -> str:
-        if session_id is None:
-            return ""
-        if not isinstance(session_id, str):
-            raise ValidationError(f"session_id must be text, not {type(session_id).__name__}", path="session_id")
-        id = short_session_id(session_id, engine)
-        if id and not is_session_id(id):
-            raise ValidationError(
-                f"session id {id!r}: Agent Engine takes 1 to 63 of the characters a-z, 0-9 and '-', with a letter or "
-                "digit first and last; leave it out to get one made",
-                path="session_id",
-            )
-        return id
-
-    async def _created(self, target: Target, engine: str, body: dict[str, Any]) -> LoadedSession:
-        params = {"sessionId": target.id} if target.id else None
-        try:
-            operation = await self._api.request("POST", f"{engine}/sessions", body=body, params=params)
-            made = await finished(self._api, operation)
-        except ApiError as error:
-            if error.status == 409 or (error.status == 400 and "already exists" in str(error)):
-                raise SessionAlreadyExistsError(
-                    f"session {target.id!r} exists already in {engine}; use get_session, or leave session_id out to "
-                    "get a fresh one"
-                ) from error
-            raise typed(error) from error
-        id = last_segment(made.get("name")) or _session_of(operation.get("name")) or target.id
-        if not is_session_id(id):
-            raise BackendError("Vertex AI: the answer names no session", code="malformed")
-        name = f"{engine}/sessions/{id}"
-        # The answer of the operation has only what was sent; the state that is shared comes with the session.
-        row = await self._reader.row(target._replace(id=id, name=name))
-        return self._reader.created(name, row)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """See `SessionService.delete_session`. Raises SessionOwnershipError for another user's session."""
@@ -187,17 +149,10 @@ class VertexAiSessionService(SessionService):
             target = self._target(app_name, user_id, session_id)
             async with self._cache.lock(target.name):
                 await self._reader.row(target)  # whose it is
-                await self._deleted(target)
+                await delete(self._api, target)
+                self._cache.drop(target.name)
         except SessionNotFoundError:
             return
-
-    async def _deleted(self, target: Target) -> None:
-        try:
-            await finished(self._api, await self._api.request("DELETE", target.name))
-        except ApiError as error:
-            if error.status != 404:
-                raise typed(error) from error
-        self._cache.drop(target.name)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -382,24 +337,3 @@ def _adopt(session: Session, loose: LooseSession, loaded: LoadedSession) -> None
     else:
         missing = last + 1 - len(shown)
         session.log, session.start, session.length = SelectedLog(shown, first=first, missing=missing), 0, len(shown)
-
-
-def _expiry(ttl: Any, expire_time: Any) -> dict[str, Any]:
-    """``ttl`` or ``expireTime`` of the request (services BEY-5)."""
-    if ttl is not None and expire_time is not None:
-        raise ValidationError("give ttl or expire_time, not both", path="ttl")
-    if ttl is not None:
-        if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not ttl > 0:
-            raise ValidationError(f"ttl must be a positive number of seconds, not {ttl!r}", path="ttl")
-        return {"ttl": f"{ttl:.9f}".rstrip("0").rstrip(".") + "s"}
-    if expire_time is not None:
-        if not isinstance(expire_time, datetime) or expire_time.tzinfo is None:
-            raise ValidationError("expire_time must be an aware datetime; add tzinfo=UTC", path="expire_time")
-        return {"expireTime": rfc3339(micros_of(expire_time))}
-    return {}
-
-
-def _session_of(name: Any) -> str:
-    """The session id in the name of a create operation, ``…/sessions/<id>/operations/<operation>`` (VTX-7)."""
-    session, found, _ = name.rpartition("/operations/") if isinstance(name, str) else ("", "", "")
-    return session.rpartition("/sessions/")[2] if found and "/sessions/" in session else ""
