@@ -199,9 +199,11 @@ class NodeActivation(Activation):
 
     async def _attempts(self) -> None:
         retry = self.retry
+        untraced = self.inv.tracer is None or self.node.config.emits_own_span
         while True:
             try:
-                await self._spanned(NodeAttempt(self))
+                attempt = NodeAttempt(self)
+                await (attempt.run() if untraced else self._spanned(attempt))
                 return
             except BaseException as error:
                 if not is_failure(error) or self._in_hook:
@@ -237,9 +239,6 @@ class NodeActivation(Activation):
     async def _spanned(self, attempt: NodeAttempt) -> None:
         """An attempt in its span (HK-4)."""
         inv, node = self.inv, self.node
-        if inv.tracer is None or node.config.emits_own_span:
-            await attempt.run()
-            return
         from hookwork.telemetry import record_error, span_context, start_span
 
         attributes = {

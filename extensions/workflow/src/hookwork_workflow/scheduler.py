@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,12 +25,9 @@ if TYPE_CHECKING:
 GRAPHS = "hookworkGraphs"
 
 
-async def run_graph(ctx: InvocationContext, workflow: Workflow, input: Any) -> AsyncGenerator[Event, None]:
+def run_graph(ctx: InvocationContext, workflow: Workflow, input: Any) -> AsyncGenerator[Event, None]:
     """Run a workflow at the place of ``ctx``; raises `Pause` when a node waits once all others are through (SCH-7)."""
-    scheduler = Scheduler(ctx, workflow)
-    async with aclosing(scheduler.run(input)) as events:
-        async for event in events:
-            yield event
+    return Scheduler(ctx, workflow).run(input)
 
 
 class _Slot(Gate):
@@ -60,10 +57,8 @@ class Scheduler:
         self.workflow = workflow
         graph = workflow.graph
         again = ctx.resuming or ctx.attempt > 1
-        view = ctx.view if again else None
-        if view is not None:
-            self._check_unchanged(view)
-        self.progress = Progress(graph, ctx.path, ctx.branch, workflow.max_activations, view)
+        self._view = ctx.view if again else None
+        self.progress = Progress(graph, ctx.path, ctx.branch, workflow.max_activations, self._view)
         self._merge = MergePoint()
         #: who fans tasks out otherwise than asyncio does decides on each node by itself.
         self._one_by_one = platform.has_task_runner()
@@ -78,6 +73,8 @@ class Scheduler:
     async def run(self, input: Any) -> AsyncGenerator[Event, None]:
         """The events of all nodes, each acknowledged before its node goes on (SCH-2)."""
         progress = self.progress
+        if self._view is not None:
+            self._check_unchanged(self._view)
         producers = self._producers(progress.replay(progress.begin(input)))
         async with aclosing(self._merge.stream(producers)) as events:
             async for event in events:
@@ -145,7 +142,8 @@ class Scheduler:
         if len(given) > 1:
             raise MultipleTerminalOutputs(list(given))
 
-    async def _put(self, activity: Activity, first: list[bool], event: Event) -> None:
+    def _put(self, activity: Activity, first: list[bool], event: Event) -> Awaitable[None]:
+        """Hand an event on, the first of an activation with what triggered it. To be awaited."""
         if not event.partial and event.node_info is not None:
             extra: dict[str, Any] = {}
             if first[0]:
@@ -156,7 +154,7 @@ class Scheduler:
                 extra[GRAPHS] = {self.ctx.path: self._fingerprint}
             if extra:
                 event = _with_extra(event, extra)
-        await self._merge.put(event)
+        return self._merge.put(event)
 
     def _finished(self, activity: Activity, activation: NodeActivation) -> list[Activity]:
         """A node is over; gives what it triggers."""
