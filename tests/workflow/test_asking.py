@@ -480,3 +480,36 @@ async def test_wt_35_what_stands_before_the_question_happens_again(kit: Any) -> 
     turn = await lab.run("hi")
     await answered(lab, {turn.waits_for[0]: "x"})
     assert [event.text for event in await lab.events() if event.text == "thinking"] == ["thinking", "thinking"]
+
+
+@pytest.mark.parametrize("in_graph", [True, False])
+async def test_ans_3_holds_for_nodes_that_the_tools_of_an_agent_run(kit: Any, in_graph: bool) -> None:
+    from hookwork import ToolContext
+    from hookwork_llm import LlmAgent, tool
+    from hookwork_testkit import ScriptedModel, call
+
+    @tool
+    async def work(ctx: ToolContext) -> str:
+        """Works."""
+
+        @node
+        async def child(value: Any, ctx: NodeContext) -> str:
+            return str(await ctx.request_input("k", schema=int))
+
+        return str(await ctx.run_node(child))
+
+    def build() -> Any:
+        def respond(request: Any) -> Any:
+            done = any(part.function_response for content in request.contents for part in content.parts)
+            return "done" if done else call("work")
+
+        agent = LlmAgent(name="ag", model=ScriptedModel(respond), tools=[work])
+        return Workflow("wf", START >> agent).as_agent() if in_graph else agent
+
+    lab = kit.Lab(build)
+    (question,) = (await lab.run("hi")).waits_for
+    with pytest.raises(InvalidResumeResponse):
+        await answered(lab, {question: "many"})
+    turn = await answered(lab, {question: "3"})
+    responses = [response.response for event in turn.events for response in event.function_responses]
+    assert responses == [{"result": "3"}]

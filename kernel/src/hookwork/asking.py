@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hookwork.errors import InvalidResumeResponse
 from hookwork.platform import new_uuid
 from hookwork.records.content import Content, FunctionCall, Part
 from hookwork.records.event import Event, NodeInfo, RequestInput
+from hookwork.records.frozen import thaw
+
+if TYPE_CHECKING:
+    from hookwork.records.history import Call
 
 #: The function name of a request for input.
 REQUEST_INPUT = "adk_request_input"
@@ -63,3 +68,34 @@ def plain_answer(payload: Any) -> Any:
         if isinstance(decoded, dict | list):
             return decoded
     return value
+
+
+def fitting_answer(call: Call, payload: Any, check: Callable[[Any], Any]) -> Any:
+    """The value of an answer to a question with a schema: the first reading of it that ``check`` takes (ANS-2, ANS-3).
+
+    It is taken without the object that clients put around it, then, when it is text, as JSON, then as it came.
+
+    Args:
+        check: gives the checked value; raises ValueError with a text that quotes nothing of the answer.
+
+    Raises:
+        InvalidResumeResponse: no reading fits; the text names the question.
+    """
+    value = unwrapped_answer(payload)
+    readings = [value]
+    if isinstance(value, str):
+        try:
+            readings.append(msgspec.json.decode(value.encode("utf-8", "surrogatepass")))
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            pass
+    if value is not payload:
+        readings.append(payload)  # the schema may ask for such an object itself
+    fault: ValueError | None = None
+    for reading in readings:
+        try:
+            return check(thaw(reading))
+        except ValueError as error:
+            fault = fault or error
+    raise InvalidResumeResponse(
+        f"the answer to {call.id!r} does not fit what was asked for: {fault}; nothing was stored, it still waits"
+    ) from fault

@@ -11,6 +11,7 @@ from hookwork.agent import Agent, as_callbacks, check_callbacks
 from hookwork.errors import ConfigurationError, DuplicateToolError
 from hookwork.model import Model
 from hookwork.node import Standing
+from hookwork.records.frozen import thaw
 from hookwork.tool import RESERVED_TOOL_NAMES, Closable, Tool, Toolset, capability
 from hookwork_llm.fields import MODEL_CALLBACKS, as_config, as_stages, as_tools, as_toolsets, check_fields
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from hookwork.invocation import Setup
     from hookwork.model import ModelRequest
     from hookwork.records.event import Event
+    from hookwork.records.history import Call
     from hookwork.records.request import GenerateContentConfig
     from hookwork.view import View
     from hookwork_llm.code_execution import CodeExecutor
@@ -183,6 +185,15 @@ class LlmAgent(Agent):
     def as_node(self) -> LlmAgent:
         """Without a mode: a copy that answers its input alone; this agent stays as it is (MODE-1)."""
         return self if self.mode is not None else self.clone(mode="single_turn")
+
+    def read_answer(self, call: Call, payload: Any) -> Any:
+        """Questions below this agent, of nodes that its tools run, are answered as their schema says."""
+        if call.kind != "input" or not call.response_schema:
+            return Agent.read_answer(self, call, payload)
+        from hookwork.asking import fitting_answer
+        from hookwork_llm.object_schema import checker_of
+
+        return fitting_answer(call, payload, checker_of(thaw(call.response_schema), f"question {call.id!r}"))
 
     def check_root(self) -> None:
         if not self.conversational:

@@ -50,7 +50,7 @@ def _compiled(spec: Any, where: str) -> tuple[dict[str, Any], Callable[[Any], An
     if not isinstance(spec, Mapping):
         return _from_type(spec, where)
     schema = _closed(json_schema_of(spec, where, "schema", mode="validation"))
-    return schema, _checker(schema, where)
+    return schema, checker_of(schema, where)
 
 
 def _from_type(spec: Any, where: str) -> tuple[dict[str, Any], Callable[[Any], Any]]:
@@ -60,7 +60,7 @@ def _from_type(spec: Any, where: str) -> tuple[dict[str, Any], Callable[[Any], A
 
     arguments = TypedArguments(where, adapter_of(spec, where, "schema"))
     schema = json_schema_of(spec, where, "schema", mode="validation")
-    in_form = _checker(schema, where)
+    in_form = checker_of(schema, where)
 
     def check(value: Any) -> Any:
         in_form(value)  # refuses unknown keys, which a type alone may ignore
@@ -72,7 +72,8 @@ def _from_type(spec: Any, where: str) -> tuple[dict[str, Any], Callable[[Any], A
     return schema, check
 
 
-def _checker(schema: dict[str, Any], where: str) -> Callable[[Any], Any]:
+def checker_of(schema: dict[str, Any], where: str) -> Callable[[Any], Any]:
+    """What gives a value back if it fits a JSON schema, and raises InvalidObject otherwise."""
     from hookwork_llm.functions.binding import compiled
 
     faults_of = compiled(schema, where, "schema").faults

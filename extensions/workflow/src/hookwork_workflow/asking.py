@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from hookwork.asking import REQUEST_INPUT, plain_answer, request_input_event, unwrapped_answer
-from hookwork.errors import InvalidResumeResponse
+from hookwork.asking import REQUEST_INPUT, fitting_answer, plain_answer, request_input_event
 from hookwork.records.frozen import thaw
-from hookwork_workflow.schemas import SchemaFault, schema_of
+from hookwork_workflow.schemas import schema_of
 
 if TYPE_CHECKING:
     from hookwork.records.history import Call
@@ -42,23 +39,4 @@ def checked_answer(call: Call, payload: Any) -> Any:
     if call.response_schema is None:
         return plain_answer(payload)
     schema = schema_of(thaw(call.response_schema))
-    if schema is None:
-        return plain_answer(payload)
-    value = unwrapped_answer(payload)
-    candidates = [value]
-    if isinstance(value, str):
-        try:
-            candidates.append(msgspec.json.decode(value))
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            pass
-    if value is not payload:
-        candidates.append(payload)  # the schema may ask for such an object itself
-    fault: SchemaFault | None = None
-    for candidate in candidates:
-        try:
-            return schema.validate(thaw(candidate))
-        except SchemaFault as error:
-            fault = fault or error
-    raise InvalidResumeResponse(
-        f"the answer to {call.id!r} does not fit what was asked for: {fault}; nothing was stored, it still waits"
-    ) from fault
+    return plain_answer(payload) if schema is None else fitting_answer(call, payload, schema.validate)
