@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from hookwork.errors import LiveConnectionClosed
-from hookwork.live import LiveConnection, LiveRunConfig, RealtimeInput, check_content, check_realtime
+from hookwork.live import LiveConnection, LiveRunConfig, RealtimeInput, check_content, check_realtime, without_audio
 from hookwork.model import ModelCapabilities, ModelRequest
 from hookwork.records.content import Blob, Content, FunctionResponse, Part
 from hookwork.records.metadata import ModelResponse, Transcription
@@ -119,12 +119,14 @@ class ScriptedConnection(LiveConnection):
 
     async def send_history(self, contents: Sequence[Content]) -> None:
         self._check_open()
-        self.history = list(contents)
+        self.history = without_audio(contents) or None
         self._changed.set()
 
     async def send_content(self, content: Content) -> None:
         self._check_open()
         check_content(content)
+        if content.parts[0].function_response is not None:
+            content = content.replace(parts=[part for part in content.parts if part.function_response is not None])
         if self._cut_on_send is not None:
             self.cut(self._cut_on_send)
         self._check_open()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from hookwork_testkit.suites.agents import AgentSuite
 from hookwork_testkit.suites.artifacts import ArtifactServiceSuite
+from hookwork_testkit.suites.live import LiveConnectionSuite
 from hookwork_testkit.suites.memory import MemoryServiceSuite
 from hookwork_testkit.suites.models import ModelSuite
 from hookwork_testkit.suites.plugins import PluginSuite
@@ -25,6 +26,7 @@ from hookwork_testkit.suites.toolsets import ToolsetSuite
 __all__ = [
     "AgentSuite",
     "ArtifactServiceSuite",
+    "LiveConnectionSuite",
     "MemoryServiceSuite",
     "ModelSuite",
     "PluginSuite",
