@@ -567,11 +567,13 @@ async def test_rt_4_a_lost_line_says_its_close_code(step: HangUp, code: int) -> 
 
 async def test_our_own_close_is_no_error() -> None:
     async with session_on(Stay()) as (connection, _):
-        receiver = asyncio.create_task(collect(connection, []))
+        found: list[ModelResponse] = []
+        receiver = asyncio.create_task(collect(connection, found))
         await asyncio.sleep(0)
         await connection.close()
         await connection.close()
         await receiver
+    assert found == []
 
 
 async def test_live_13_nothing_outlives_a_session_that_is_cancelled() -> None:
