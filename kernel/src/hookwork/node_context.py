@@ -56,6 +56,7 @@ class NodeContext(InvocationContext):
         "attempt_run",
         "body_task",
         "children",
+        "given_answers",
         "is_effect",
         "node",
         "node_input",
@@ -92,6 +93,8 @@ class NodeContext(InvocationContext):
         self.actions = Actions(inv.live, buffer)
         #: the body is carried out as an effect: it can start and ask nothing (EFF-8).
         self.is_effect = False
+        #: the answers, where they come with the description of an effect and there is no history to read (EFF-10).
+        self.given_answers: dict[str, Any] | None = None
         #: path → outcome of children that run now, so that two calls of one run id share one execution (DYN-22).
         self.children: dict[str, asyncio.Future[Any]] = {}
         self.body_task: asyncio.Task[Any] | None = None
@@ -206,6 +209,8 @@ class NodeContext(InvocationContext):
     @property
     def resume_inputs(self) -> dict[str, Any]:
         """Interrupt id → answer, for all answers given to this activation so far (workflow ANS-10)."""
+        if self.given_answers is not None:
+            return self.given_answers
         if not self.resuming:
             return {}
         view = self.view

@@ -189,6 +189,13 @@ class ToolRun:
         self.ctx.request_confirmation(f"Please approve the call of the tool {self.tool.name!r}.")
         raise ConfirmationRequired(f"the call of {self.tool.name!r} needs the user's approval and has not run yet")
 
+    async def carry_out(self) -> ToolResult:
+        """The body alone, without hooks and gate: what an effect that was described elsewhere asks for (EFF-10)."""
+        validator = capability(self.tool, ArgumentValidator)
+        converted = validator.validate_args(self.args) if validator is not None else None
+        value = self._wrapped(await self._body(validator, converted))
+        return ToolResult(result=value, finished=self.finished, actions=self.ctx.actions.snapshot())
+
     async def _body(self, validator: ArgumentValidator | None, converted: Any) -> Any:
         function: Any = capability(self.tool, FunctionLike)
         streaming: Any = capability(self.tool, StreamingLike) if function is None else None

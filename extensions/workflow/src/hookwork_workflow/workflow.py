@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -231,6 +231,11 @@ class WorkflowAgent(Agent):
         from hookwork_workflow.asking import checked_answer
 
         return checked_answer(call, payload)
+
+    async def carry_out(self, ctx: InvocationContext, kind: str, call: Mapping[str, Any]) -> dict[str, Any]:
+        from hookwork_workflow.carrying_out import carry_out
+
+        return await carry_out(self.workflow, ctx, kind, call)
 
     def span(self) -> tuple[str, dict[str, Any]]:
         return f"invoke_workflow {self.name}", {
