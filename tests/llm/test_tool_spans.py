@@ -1,4 +1,4 @@
-"""Spans of tool calls: arguments, results, errors, and the span around several calls (TL-26; TEL-11, TEL-14, TEL-15)."""
+"""Spans of tool calls: arguments, results, errors, the span around several calls (TL-26; TEL-11, TEL-14, TEL-15)."""
 
 from __future__ import annotations
 

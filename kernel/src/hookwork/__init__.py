@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from hookwork.services import ArtifactService, ArtifactVersion, MemoryEntry, MemoryService, SessionService
     from hookwork.settings import Settings
     from hookwork.stages import Stage, StageOutcome
-    from hookwork.tool import Finished, Tool, Toolset
+    from hookwork.tool import Finished, Tool, Toolset, WithMedia
 
 _HOMES = {
     "agent": ("Agent", "AgentTree"),
@@ -82,7 +82,7 @@ _HOMES = {
     "services": ("ArtifactService", "ArtifactVersion", "MemoryEntry", "MemoryService", "SessionService"),
     "settings": ("Settings",),
     "stages": ("Stage", "StageOutcome"),
-    "tool": ("Finished", "Tool", "Toolset"),
+    "tool": ("Finished", "Tool", "Toolset", "WithMedia"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -147,6 +147,7 @@ __all__ = [
     "Toolset",
     "Usage",
     "UsageMetadata",
+    "WithMedia",
     "__version__",
     "build_node",
     "hookimpl",

@@ -101,12 +101,16 @@ class EffectCall:
 
 
 class ToolResult(msgspec.Struct, kw_only=True):
-    """What a tool effect gave. ``result`` None: no result; ``finished``: a long-running tool is done (core RES-2)."""
+    """What a tool effect gave. ``result`` None: no result; ``finished``: a long-running tool is done (core RES-2).
+
+    ``media``: parts of the function response beside it, as records or in their wire form.
+    """
 
     result: Any = None
     finished: bool = False
     error: dict[str, Any] | None = None
     actions: EventActions = NO_ACTIONS
+    media: tuple[Any, ...] = ()
 
 
 class NodeResult(msgspec.Struct, kw_only=True):

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from hookwork.errors import DuplicateToolError
+from hookwork.errors import DuplicateToolError, ToolResultError
+from hookwork.records.content import Blob, FileData, FunctionResponseBlob, FunctionResponsePart, Part
 from hookwork.records.request import FunctionDeclaration
 
 if TYPE_CHECKING:
@@ -103,6 +104,35 @@ class Finished:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+class WithMedia:
+    """What a tool returns to show the model images, sound or files beside its result.
+
+    They go into the parts of the function response; a model that takes none gets the result alone. Each is a Blob, a
+    FileData, or a Part with one of them.
+
+    Raises:
+        ToolResultError: something else was given.
+    """
+
+    __slots__ = ("media", "value")
+
+    def __init__(self, value: Any, *media: Blob | FileData | Part | FunctionResponsePart) -> None:
+        self.value = value
+        self.media = tuple(_media_part(one) for one in media)
+
+
+def _media_part(value: Any) -> FunctionResponsePart:
+    if isinstance(value, FunctionResponsePart):
+        return value
+    found = (value.inline_data or value.file_data) if isinstance(value, Part) else value
+    if isinstance(found, Blob):
+        blob = FunctionResponseBlob(data=found.data, mime_type=found.mime_type, display_name=found.display_name)
+        return FunctionResponsePart(inline_data=blob)
+    if isinstance(found, FileData):
+        return FunctionResponsePart(file_data=found)
+    raise ToolResultError(f"media beside a result are Blob or FileData objects, or Parts with one, not {value!r:.80}")
 
 
 class Tool(ABC):

@@ -17,7 +17,7 @@ from hookwork.records.event import EventActions, ToolConfirmation
 from hookwork.records.frozen import thaw
 from hookwork.records.request import GenerateContentConfig
 from hookwork.state import DeltaBuffer
-from hookwork.tool import ArgumentValidator, Finished, capability
+from hookwork.tool import ArgumentValidator, Finished, WithMedia, capability
 from hookwork_llm.flow import Flow
 from hookwork_llm.model_stage import CallIds
 from hookwork_llm.tool_calls import is_runnable, run_body
@@ -75,9 +75,13 @@ async def _tool(agent: LlmAgent, ctx: InvocationContext, call: Mapping[str, Any]
         return {"result": None, "finished": False, "error": _described(error), "actions": dump(EventActions())}
     finished = isinstance(value, Finished)
     result = value.value if isinstance(value, Finished) else value
+    media = result.media if isinstance(result, WithMedia) else ()
+    result = result.value if isinstance(result, WithMedia) else result
     if result is not None and not isinstance(result, dict):
         result = {"result": result}
-    return {"result": result, "finished": finished, "error": None, "actions": dump(tool_ctx.actions.snapshot())}
+    actions = dump(tool_ctx.actions.snapshot())
+    shown = {"media": [dump(part) for part in media]} if media else {}
+    return {"result": result, "finished": finished, "error": None, "actions": actions, **shown}
 
 
 def _described(error: Exception) -> dict[str, Any]:

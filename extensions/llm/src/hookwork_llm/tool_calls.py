@@ -27,7 +27,7 @@ from hookwork.inside import effect_call
 from hookwork.merge import MergePoint
 from hookwork.node import Pause
 from hookwork.plugins.dispatch import first, first_callback
-from hookwork.records.content import FunctionCall, FunctionResponse
+from hookwork.records.content import FunctionCall, FunctionResponse, FunctionResponsePart
 from hookwork.records.event import Event, ToolConfirmation
 from hookwork.records.frozen import thaw
 from hookwork.stages import Stage, StageOutcome, around_call
@@ -40,6 +40,7 @@ from hookwork.tool import (
     ResponseDeferrer,
     StreamingLike,
     Tool,
+    WithMedia,
     capability,
 )
 from hookwork_llm.tool_errors import error_text, told
@@ -100,6 +101,7 @@ class ToolCall:
         "flow",
         "group",
         "made_by",
+        "media",
         "paused",
         "response",
         "source",
@@ -146,6 +148,8 @@ class ToolCall:
         self.args: dict[str, Any] = thaw(call.args) if call.args else {}
         self.response: FunctionResponse | None = None
         self.error: Exception | None = None
+        #: parts of the response beside the result.
+        self.media: tuple[Any, ...] = ()
         #: a hook's error that is in the log already.
         self._logged: Exception | None = None
         #: nothing more comes for this call, even if its tool is long-running (core RES-2).
@@ -262,6 +266,7 @@ class ToolCall:
                 if value is not None:
                     self.finished = self.finished or self.error is not None
                     self.error = None
+                    self.media = ()
                     return value
         return self._error_response() if self.error is not None else result
 
@@ -340,19 +345,23 @@ class ToolCall:
         if isinstance(value, Finished):
             self.finished = True
             value = value.value
+        if isinstance(value, WithMedia):
+            self.media = value.media
+            value = value.value
         if value is None or isinstance(value, dict):
             return value
         return {"result": value}
 
     async def _performed(self, validator: ArgumentValidator | None, converted: Any) -> dict[str, Any] | None:
         """The body through the effect hook (EFF-3, EFF-5)."""
-        from hookwork.records.codec import dump
+        from hookwork.records.codec import dump, load
 
         ctx = self.ctx
 
         async def default() -> ToolResult:
             value = self._wrapped(await run_body(self.tool, ctx, self.args, validator, converted))
-            return ToolResult(result=value, finished=self.finished, actions=ctx.actions.snapshot())
+            actions = ctx.actions.snapshot()
+            return ToolResult(result=value, finished=self.finished, actions=actions, media=self.media)
 
         def describe(then: Any) -> Any:
             if self.entered is not None:
@@ -378,6 +387,9 @@ class ToolCall:
         self.finished = result.finished
         self._apply(result)
         value: dict[str, Any] | None = self._wrapped(result.result)
+        self.media = tuple(
+            one if isinstance(one, FunctionResponsePart) else load(FunctionResponsePart, one) for one in result.media
+        )
         return value
 
     def _apply(self, result: ToolResult) -> None:
@@ -400,7 +412,8 @@ class ToolCall:
             if self.tool.is_long_running or (deferrer is not None and deferrer.defers_response()):
                 return
         try:
-            self.response = FunctionResponse(id=self.call.id, name=self.call.name, response=result)
+            media = self.media if self.error is None and self.media else None
+            self.response = FunctionResponse(id=self.call.id, name=self.call.name, response=result, parts=media)
         except ValidationError as error:
             self.error = ToolResultError(f"the result of {self.call.name!r} is not JSON: {error}")
             self._fail(self.error)

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from hookwork.errors import InvalidToolError
 from hookwork.records.base import Record
-from hookwork.tool import Finished
+from hookwork.tool import Finished, WithMedia
 from hookwork_llm.functions.annotations import (
     UnresolvedName,
     description_in,
@@ -334,8 +334,8 @@ def _response_schema(returns: Any, output_schema: Any, tool: str) -> dict[str, A
 
 
 def _promises_nothing(annotation: Any) -> bool:
-    """`Finished` does not say what it holds, and records of the kit have a wire form, not a schema."""
-    if isinstance(annotation, type) and issubclass(annotation, Finished | Record):
+    """`Finished` and `WithMedia` do not say what they hold, and records of the kit have a wire form, not a schema."""
+    if isinstance(annotation, type) and issubclass(annotation, Finished | WithMedia | Record):
         return True
     return any(_promises_nothing(member) for member in get_args(annotation))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hookwork.context import ToolContext
 from hookwork.errors import HookworkError, InvalidToolError, ToolError
 from hookwork.records.request import FunctionDeclaration
-from hookwork.tool import Finished, Tool
+from hookwork.tool import Finished, Tool, WithMedia
 from hookwork_llm.functions.annotations import UnresolvedName
 from hookwork_llm.functions.binding import Binding
 from hookwork_llm.functions.callables import CallableInfo, describe
@@ -279,7 +279,7 @@ class FunctionTool(_CallableTool):
 
         Returns:
             The response: a dict (another value ``v`` as ``{"result": v}``), None, or, from a long-running tool,
-            `Finished` around either.
+            `Finished` around either; `WithMedia` around it where the function gave media beside it.
 
         Raises:
             ToolResultError: JSON or the output schema cannot hold the result.
@@ -295,8 +295,13 @@ class FunctionTool(_CallableTool):
             self._log_failure(error)
             raise
         if isinstance(value, Finished):
-            response = self._response(value.value)
+            response = self._answer(value.value)
             return Finished(response) if self.is_long_running else response
+        return self._answer(value)
+
+    def _answer(self, value: Any) -> Any:
+        if isinstance(value, WithMedia):
+            return WithMedia(self._response(value.value), *value.media)
         return self._response(value)
 
     async def _call(self, ctx: ToolContext, converted: dict[str, Any]) -> Any:
