@@ -54,6 +54,7 @@ def test_vtx_1_one_resolver_of_addresses(options: dict[str, Any], url: str) -> N
         {"project": "p", "location": "l", "timeout": 0},
         {"project": "p", "location": "l", "timeout": float("nan")},
         {"project": "p", "location": "l", "cache_sessions": -1},
+        {"project": "p", "location": "l", "ttl": 0},
     ],
 )
 def test_vtx_1_wrong_options_are_refused(options: dict[str, Any]) -> None:
@@ -132,6 +133,17 @@ async def test_bey_5_an_expiry_is_a_time_or_a_duration(fake: FakeVertex) -> None
     at = datetime(2030, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
     await service.create_session(app_name="42", user_id="u1", expire_time=at)
     assert fake.sent("create")[0].body == {"userId": "u1", "expireTime": "2030-01-01T00:00:00Z"}
+    short = sessions(fake, ttl=86400)
+    await short.create_session(app_name="42", user_id="u1")
+    await short.create_session(app_name="42", user_id="u1", ttl=90000)
+    await short.create_session(app_name="42", user_id="u1", expire_time=at)
+    bodies = [request.body for request in fake.sent("create")[1:]]
+    assert [(body.get("ttl"), body.get("expireTime")) for body in bodies] == [
+        ("86400s", None),
+        ("90000s", None),
+        (None, "2030-01-01T00:00:00Z"),
+    ]
+    await short.close()
     for wrong in (
         {"ttl": 1, "expire_time": at},
         {"ttl": 0},
@@ -142,7 +154,25 @@ async def test_bey_5_an_expiry_is_a_time_or_a_duration(fake: FakeVertex) -> None
     ):
         with pytest.raises(ValidationError):
             await service.create_session(app_name="42", user_id="u1", **wrong)  # type: ignore[arg-type]
-    assert len(fake.sent("create")) == 1
+    assert len(fake.sent("create")) == 4
+    await service.close()
+
+
+@pytest.mark.parametrize("bad", ["", " ", "a\ud83d", "a\x00", None, 5])
+async def test_evt_1_ids_that_cannot_be_sent(fake: FakeVertex, bad: Any) -> None:
+    service = sessions(fake)
+    for call in (
+        service.create_session(app_name="42", user_id=bad),
+        service.get_session(app_name="42", user_id=bad, session_id="s-1"),
+        service.get_session(app_name="42", user_id="u1", session_id=bad),
+        service.delete_session(app_name="42", user_id=bad, session_id="s-1"),
+        service.list_sessions(app_name=bad),
+    ):
+        with pytest.raises((ValidationError, SessionNotFoundError)):
+            await call
+    with pytest.raises(ValidationError):
+        await service.create_session(app_name="42", user_id="u1", display_name="\ud83d")
+    assert fake.requests == []
     await service.close()
 
 

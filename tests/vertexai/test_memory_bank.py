@@ -202,6 +202,12 @@ async def test_vmb_1_vmb_4_what_search_sends_and_gives(fake: FakeVertex) -> None
     assert await memory.search_memory(**SCOPE, query="motorway") == []
     assert await memory.search_memory(**SCOPE, query="  ") == []
     assert len(fake.sent("memory.retrieve")) == 2, "nothing is asked for a blank query"
+    assert await memory.search_memory(**SCOPE, query="car \ud83d") == [], "a model's query may hold anything"
+    for bad in ("u\ud83d", "", None):
+        with pytest.raises(ValidationError):
+            await memory.search_memory(app_name="42", user_id=bad, query="tea")  # type: ignore[arg-type]
+    with pytest.raises(ValidationError):
+        await memory.add_memory(**SCOPE, entries=[entry("x", custom_metadata={"k": "\ud83d"})])
     await memory.close()
 
 

@@ -140,6 +140,11 @@ async def test_rag_2_nothing_of_others_and_no_search_over_everybodys_files(fake:
     fake.fail("rag.retrieve", Fault(text=json.dumps({"contexts": {"contexts": [stolen]}})))
     assert await found(memory, "tea") == [], "what the service lets through by mistake is left out"
     assert await found(memory, " ") == []
+    assert await found(memory, "car \ud83d") == []
+    with pytest.raises(ValidationError):
+        await found(memory, "tea", user_id="\ud83d")
+    with pytest.raises(ValidationError):
+        await memory.add_session_to_memory(session("tea", user="\ud83d"))
     await memory.close()
 
 

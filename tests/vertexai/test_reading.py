@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from tests.vertexai.fake import FakeVertex, Fault
-from tests.vertexai.steps import ENGINE, KEY, made, sessions, until
+from tests.vertexai.steps import ENGINE, KEY, made, sessions, until, waits
 
 from hookwork.errors import (
     BackendError,
     SessionNotFoundError,
     SessionOwnershipError,
 )
+from hookwork.platform import use_clock
 from hookwork_testkit.suites.base import BASE_TIME, say, texts
 
 
@@ -352,4 +353,33 @@ async def test_sta_1_keys_that_nobody_can_write_are_not_shown(fake: FakeVertex) 
     fake.engine(ENGINE).sessions["s-1"].state = {"": 1, "app:": 2, "user:": 3, "temp:": 4, "temp:x": 5, "k": 6.0}
     await service.refresh(session)
     assert dict(session.state) == {"k": 6}
+    await service.close()
+
+
+async def test_vtx_13_retry_after_may_be_a_date(fake: FakeVertex) -> None:
+    await made(fake, 1)
+    service = sessions(fake)
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    for header, waited in (("Thu, 01 Jan 2026 00:00:05 GMT", 5), ("Wed, 31 Dec 2025 23:00:00 GMT", 0), ("soon", 0.25)):
+        fake.fail("get", Fault(429, headers=(("retry-after", header),)))
+        with waits() as asked, use_clock(lambda: at):
+            await service.get_session(**KEY)
+        assert asked == [waited], header
+    await service.close()
+
+
+async def test_gen_5_a_cancelled_read_leaves_nothing_running(fake: FakeVertex) -> None:
+    await made(fake, 1)
+    service = sessions(fake)
+    fake.fail("get", Fault(delay=5))
+    fake.fail("events", Fault(delay=5))
+    before = asyncio.all_tasks()
+    task = asyncio.ensure_future(service.get_session(**KEY))
+    await until(lambda: len(fake.requests) == 2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert asyncio.all_tasks() == before
+    async with asyncio.timeout(4):
+        assert texts(await service.get_session(**KEY)) == ["0"], "the session is not locked"
     await service.close()

@@ -114,9 +114,13 @@ class Api:
 
         Raises:
             ApiError: the request failed or its answer is no JSON object.
+            ValidationError: JSON cannot hold the body.
         """
         headers = {} if body is None else {"content-type": "application/json"}
-        content = None if body is None else _encode(body)
+        try:
+            content = None if body is None else _encode(body)
+        except (UnicodeEncodeError, TypeError) as error:
+            raise ValidationError("the request holds what JSON cannot hold: a lone surrogate, or an object") from error
         url = f"{self.base_url}/{VERSION}/{name}"
         return await self.send(method, url, retries=retries, headers=headers, content=content, params=params)
 

@@ -42,12 +42,12 @@ def session_body(
 ) -> dict[str, Any]:
     """The Session that is sent. Raises ValidationError for a wrong expiry."""
     more = {"sessionState": state or None, "displayName": display_name, "labels": dict(labels or {}) or None}
-    more |= _expiry(ttl, expire_time)
+    more |= expiry(ttl, expire_time)
     return {"userId": user_id, **{name: value for name, value in more.items() if value is not None}}
 
 
-def _expiry(ttl: Any, expire_time: Any) -> dict[str, Any]:
-    """``ttl`` or ``expireTime`` of the request (services BEY-5)."""
+def expiry(ttl: Any, expire_time: Any) -> dict[str, Any]:
+    """``ttl`` or ``expireTime`` of the request (services BEY-5). Raises ValidationError."""
     if ttl is not None and expire_time is not None:
         raise ValidationError("give ttl or expire_time, not both", path="ttl")
     if ttl is not None:

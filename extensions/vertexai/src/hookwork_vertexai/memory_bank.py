@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hookwork.errors import HookworkError, SessionNotFoundError, ValidationError
 from hookwork.records.event import Event
 from hookwork.records.session import Session
+from hookwork.records.text import clean
 from hookwork.services import MemoryEntry, MemoryService
 from hookwork_vertexai.api import READS, Api, ApiError, typed
 from hookwork_vertexai.facts import (
@@ -22,7 +23,7 @@ from hookwork_vertexai.facts import (
 )
 from hookwork_vertexai.identity import TokenSource, identity_of
 from hookwork_vertexai.loaded import LoadedSession, LooseSession
-from hookwork_vertexai.names import base_url_of, checked_engine, checked_place, engine_of
+from hookwork_vertexai.names import base_url_of, check_texts, checked_engine, checked_place, engine_of
 from hookwork_vertexai.operations import finished
 from hookwork_vertexai.wire import epoch_of_micros, rfc3339
 
@@ -237,7 +238,7 @@ class VertexAiMemoryBankService(MemoryService):
             raise ValidationError(f"query must be text, not {type(query).__name__}", path="query")
         if not query.strip():
             return []
-        search = {"searchQuery": query, **({} if self.top_k is None else {"topK": self.top_k})}
+        search = {"searchQuery": clean(query), **({} if self.top_k is None else {"topK": self.top_k})}
         body = {"scope": scope, "similaritySearchParams": search}
         try:
             answer = await self._api.request("POST", f"{engine}/memories:retrieve", body=body, retries=READS)
@@ -253,9 +254,8 @@ class VertexAiMemoryBankService(MemoryService):
         """The engine that serves an app, and whose memories are meant (VMB-2)."""
         self._api.check_open()
         given = {"app_name": app_name, "user_id": user_id}
+        check_texts(**given)
         for name, value in given.items():
-            if not isinstance(value, str) or not value.strip():
-                raise ValidationError(f"{name} must be non-empty text", path=name)
             if "*" in value and name in self.scope_keys:
                 raise ValidationError(f"{name} must not hold '*'; Memory Bank takes it for a wildcard", path=name)
         return engine_of(app_name, self.place, self.engine), {name: given[name] for name in self.scope_keys}

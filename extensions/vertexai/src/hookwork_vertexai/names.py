@@ -6,6 +6,7 @@ import re
 from typing import Any, NamedTuple
 
 from hookwork.errors import ValidationError
+from hookwork.records.text import clean
 
 #: The service as it is reached without a location of its own.
 GLOBAL_URL = "https://aiplatform.googleapis.com"
@@ -38,6 +39,15 @@ class Place(NamedTuple):
     def url(self) -> str:
         """Scheme and host that serve it (TRAP-14: one rule for sessions and memory)."""
         return GLOBAL_URL if self.location in ("", "global") else f"https://{self.location}-aiplatform.googleapis.com"
+
+
+def check_texts(**texts: Any) -> None:
+    """Raise ValidationError unless each can be an id: text that is not blank and that JSON can hold."""
+    for name, value in texts.items():
+        if not isinstance(value, str) or not value.strip():
+            raise ValidationError(f"{name} must be non-empty text", path=name)
+        if clean(value) is not value:
+            raise ValidationError(f"{name} holds NUL or a lone surrogate, which cannot be sent", path=name)
 
 
 def checked_place(project: Any, location: Any, *, express: bool = False) -> Place:

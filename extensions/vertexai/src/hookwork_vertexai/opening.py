@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NUMBER = Option(float, float, "a number")
 _TEXT = Option(str, str, "text")
 _COMMON = {"base_url": _TEXT, "timeout": Option(float, float, "a number of seconds")}
-SESSIONS: Mapping[str, Option] = {**_COMMON, "cache_sessions": WHOLE_NUMBER}
+SESSIONS: Mapping[str, Option] = {**_COMMON, "cache_sessions": WHOLE_NUMBER, "ttl": _NUMBER}
 MEMORY_BANK: Mapping[str, Option] = {
     **_COMMON,
     "scope_keys": words("app_name,user_id", "user_id"),

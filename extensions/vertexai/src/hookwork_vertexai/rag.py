@@ -14,11 +14,12 @@ import msgspec
 
 from hookwork.errors import ValidationError
 from hookwork.records.session import Session
+from hookwork.records.text import clean
 from hookwork.services import MemoryEntry, MemoryService
 from hookwork_vertexai.api import READS, WRITES, Api, ApiError, typed
 from hookwork_vertexai.identity import TokenSource, identity_of
 from hookwork_vertexai.listing import PAGE, pages
-from hookwork_vertexai.names import VERSION, Place, base_url_of, checked_place, last_segment
+from hookwork_vertexai.names import VERSION, Place, base_url_of, check_texts, checked_place, last_segment
 from hookwork_vertexai.operations import failure, finished
 from hookwork_vertexai.transcripts import Line, Owner, display_name, entry_of, lines_of, owner_of, transcript
 
@@ -89,6 +90,7 @@ class VertexAiRagMemoryService(MemoryService):
                 f"session {session.id!r} is shown in part; open it without num_recent_events, after and tail",
                 path="session",
             )
+        check_texts(app_name=session.app_name, user_id=session.user_id, session_id=session.id)
         name = display_name(Owner(session.app_name, session.user_id, session.id))
         text = transcript(session.live_events)
         lock = self._locks.setdefault(name, asyncio.Lock())
@@ -139,9 +141,7 @@ class VertexAiRagMemoryService(MemoryService):
         """See `MemoryService.search_memory`. Sessions come by their best piece, the entries of one by time; no scores:
         whether the service's are distances or likenesses depends on the corpus."""
         self._api.check_open()
-        for field, value in (("app_name", app_name), ("user_id", user_id)):
-            if not isinstance(value, str) or not value.strip():
-                raise ValidationError(f"{field} must be non-empty text", path=field)
+        check_texts(app_name=app_name, user_id=user_id)
         if not isinstance(query, str):
             raise ValidationError(f"query must be text, not {type(query).__name__}", path="query")
         if not query.strip():
@@ -189,7 +189,7 @@ class VertexAiRagMemoryService(MemoryService):
         return {"ragCorpus": corpus, "ragFileIds": ids} if ids else None
 
     async def _contexts(self, resources: list[dict[str, Any]], query: str) -> list[Mapping[str, Any]]:
-        asked = {"text": query, **({} if self.top_k is None else {"similarityTopK": self.top_k})}
+        asked = {"text": clean(query), **({} if self.top_k is None else {"similarityTopK": self.top_k})}
         store = {"ragResources": resources, "vectorDistanceThreshold": self.distance_threshold}
         answer = await self._api.request(
             "POST",

@@ -19,7 +19,7 @@ from hookwork.records.session import Session
 from hookwork.services import SessionCapabilities, SessionService
 from hookwork_vertexai.api import Api, ApiError, typed
 from hookwork_vertexai.appending import Appender, show_appended
-from hookwork_vertexai.creating import create, delete, session_body, wanted_id
+from hookwork_vertexai.creating import create, delete, expiry, session_body, wanted_id
 from hookwork_vertexai.envelopes import enter
 from hookwork_vertexai.filters import Filters
 from hookwork_vertexai.identity import TokenSource, identity_of
@@ -37,6 +37,7 @@ from hookwork_vertexai.loaded import (
 from hookwork_vertexai.names import (
     SESSION_ID,
     base_url_of,
+    check_texts,
     checked_engine,
     checked_place,
     engine_of,
@@ -63,6 +64,8 @@ class VertexAiSessionService(SessionService):
         api_key: of an express-mode account, in place of both.
         client: the connections to use; not closed with the service. None: ones of our own.
         timeout: seconds to wait for an answer.
+        ttl: seconds after which new sessions expire, unless `create_session` is told otherwise; None: the service's
+            own time, a year. The service takes no less than a day.
         cache_sessions: how many sessions' logs are kept when no handle holds them (LOG-7).
 
     Raises:
@@ -89,10 +92,13 @@ class VertexAiSessionService(SessionService):
         api_key: str | None = None,
         client: httpx.AsyncClient | None = None,
         timeout: float = 60.0,
+        ttl: float | None = None,
         cache_sessions: int = 256,
     ) -> None:
         if type(cache_sessions) is not int or cache_sessions < 0:
             raise ValidationError(f"cache_sessions must be a whole number from 0, not {cache_sessions!r}")
+        expiry(ttl, None)
+        self.ttl = ttl
         identity = identity_of(credentials, token_source, api_key)
         self.place = checked_place(project, location, express=api_key is not None)
         self.engine = None if engine is None else checked_engine(engine)
@@ -133,6 +139,8 @@ class VertexAiSessionService(SessionService):
         initial = frozen_delta(state)
         kept = {key: thaw(value) for key, value in initial.items() if not key.startswith("temp:")}
         check_state(kept)
+        if ttl is None and expire_time is None:
+            ttl = self.ttl
         body = session_body(user_id, kept, display_name=display_name, labels=labels, ttl=ttl, expire_time=expire_time)
         target = Target(app_name, user_id, id, f"{engine}/sessions/{id}")
         async with self._cache.lock(target.name) if id else nullcontext():
@@ -267,9 +275,7 @@ class VertexAiSessionService(SessionService):
             raise BackendError("the Vertex AI session service is closed; make a new one", code="closed")
 
     def _engine(self, app_name: str, **ids: Any) -> str:
-        for name, value in {"app_name": app_name, **ids}.items():
-            if not isinstance(value, str) or not value.strip():
-                raise ValidationError(f"{name} must be non-empty text", path=name)
+        check_texts(app_name=app_name, **ids)
         return engine_of(app_name, self.place, self.engine)
 
     def _target(self, app_name: str, user_id: str, session_id: str) -> Target:
