@@ -1,4 +1,4 @@
-"""What waits in a graph besides questions: tasks, chat agents, long-running tools (activations ACT-20 … 26)."""
+"""What waits in a graph besides questions of nodes: tasks, chat agents, long-running tools (ACT-20 … ACT-26)."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hookwork.loader import AgentLoader
     from hookwork.model import Model, ModelCapabilities, ModelRequest
     from hookwork.node import Node, NodeConfig, NodeOutcome, Pause, Standing, build_node
+    from hookwork.node_context import NodeContext
     from hookwork.plugins.discovery import use_extensions
     from hookwork.plugins.markers import hookimpl, hookspec
     from hookwork.plugins.plugin import FunctionPlugin, Plugin
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
         text_content,
         user_content,
     )
-    from hookwork.records.event import Event, EventActions, NodeInfo, ToolConfirmation
+    from hookwork.records.event import Event, EventActions, NodeInfo, RequestInput, ToolConfirmation
     from hookwork.records.history import Call
     from hookwork.records.metadata import ModelResponse, UsageMetadata
     from hookwork.records.request import FunctionDeclaration, GenerateContentConfig, ToolDeclaration
@@ -59,6 +60,7 @@ _HOMES = {
     "live": ("ActivityEnd", "ActivityStart", "LiveConnection", "LiveRequest", "LiveRunConfig", "SessionResumption"),
     "model": ("Model", "ModelCapabilities", "ModelRequest"),
     "node": ("Node", "NodeConfig", "NodeOutcome", "Pause", "Standing", "build_node"),
+    "node_context": ("NodeContext",),
     "plugins.discovery": ("use_extensions",),
     "plugins.markers": ("hookimpl", "hookspec"),
     "plugins.plugin": ("FunctionPlugin", "Plugin"),
@@ -72,7 +74,7 @@ _HOMES = {
         "text_content",
         "user_content",
     ),
-    "records.event": ("Event", "EventActions", "NodeInfo", "ToolConfirmation"),
+    "records.event": ("Event", "EventActions", "NodeInfo", "RequestInput", "ToolConfirmation"),
     "records.history": ("Call",),
     "records.metadata": ("ModelResponse", "UsageMetadata"),
     "records.request": ("FunctionDeclaration", "GenerateContentConfig", "ToolDeclaration"),
@@ -123,12 +125,14 @@ __all__ = [
     "ModelResponse",
     "Node",
     "NodeConfig",
+    "NodeContext",
     "NodeInfo",
     "NodeOutcome",
     "Part",
     "Pause",
     "Plugin",
     "ReadonlyContext",
+    "RequestInput",
     "Run",
     "RunConfig",
     "RunOutcome",
