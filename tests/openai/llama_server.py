@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-import xllamacpp
+import xllamacpp  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 
 def main(weights: str) -> None:

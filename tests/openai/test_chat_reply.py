@@ -114,9 +114,10 @@ def test_oai_48_answers_that_cannot_be_used(completed: Any, code: str) -> None:
 
 def test_chat_5_an_error_in_place_of_an_answer() -> None:
     """Some gateways answer 200 with an error, its code an HTTP status."""
-    for wrong in ({"error": {"code": 502, "message": "upstream"}}, completion("a")):
-        if "choices" in wrong:
-            wrong["choices"][0]["error"] = {"code": 502, "message": "upstream"}
+    failure = {"code": 502, "message": "upstream"}
+    in_a_choice = completion("a")
+    in_a_choice["choices"][0]["error"] = failure
+    for wrong in ({"error": failure}, in_a_choice):
         with pytest.raises(ModelError) as caught:
             read(wrong)
         assert (caught.value.kind, caught.value.status_code, caught.value.retryable) == ("unavailable", 502, True)
@@ -278,7 +279,10 @@ def test_agg_23_a_call_without_an_id_keeps_the_one_it_is_given() -> None:
 
 
 def test_agg_23_an_id_that_comes_late_changes_nothing_that_was_shown() -> None:
-    pieces = [{"function": {"name": "f", "arguments": '{"n"'}}, {"id": "late", "function": {"arguments": ": 1}"}}]
+    pieces: list[Event] = [
+        {"function": {"name": "f", "arguments": '{"n"'}},
+        {"id": "late", "function": {"arguments": ": 1}"}},
+    ]
     partials, found = fold([*(chunk({"tool_calls": [{"index": 0, **piece}]}) for piece in pieces), chunk({}, "stop")])
     assert calls(found) == [("f", {"n": 1})]
     assert set(ids(partials)) == set(ids([found]))

@@ -54,7 +54,7 @@ def test_chat_1_the_system_instruction_comes_first(official: bool, name: str, ro
 
 
 def test_chat_1_texts_calls_and_responses() -> None:
-    history = [
+    history: list[Content | str] = [
         "q",
         said("look", call("f", {"n": 1}, "a"), call("g", id="b")),
         user(answer("g", {"r": 2}, "b"), answer("f", None, "a"), Part(text="and?")),
@@ -82,7 +82,7 @@ def test_chat_1_neighbours_of_one_role_are_one_message() -> None:
 
 
 def test_chat_1_responses_part_what_would_be_neighbours() -> None:
-    history = [
+    history: list[Content | str] = [
         "q",
         said(call("f", id="a")),
         user(answer("f", {}, "a")),
@@ -94,23 +94,35 @@ def test_chat_1_responses_part_what_would_be_neighbours() -> None:
 
 def test_chat_1_a_response_stands_behind_its_call_wherever_it_was_said() -> None:
     """A text that came in between goes after it; a later response takes the place of the earlier one (OAI-10)."""
-    history = ["q", said(call("slow", id="a")), user(answer("slow", {"s": "pending"}, "a")), said("wait"), "hm"]
+    history: list[Content | str] = [
+        "q",
+        said(call("slow", id="a")),
+        user(answer("slow", {"s": "pending"}, "a")),
+        said("wait"),
+        "hm",
+    ]
     found = messages(*history, user(answer("slow", {"s": "done"}, "a")))
     assert [message["role"] for message in found] == ["user", "assistant", "tool", "assistant", "user"]
     assert found[2]["content"] == '{"s":"done"}'
-    between = ["q", said(call("f", id="a")), "meanwhile", user(answer("f", {}, "a"))]
+    between: list[Content | str] = ["q", said(call("f", id="a")), "meanwhile", user(answer("f", {}, "a"))]
     assert [message["role"] for message in messages(*between)] == ["user", "assistant", "tool", "user"]
 
 
 def test_chat_1_no_empty_message_is_sent() -> None:
-    empty = [Content(role="user"), user(Part(text=" ")), said(Part(text="hm", thought=True)), "q", said(Part())]
+    empty: list[Content | str] = [
+        Content(role="user"),
+        user(Part(text=" ")),
+        said(Part(text="hm", thought=True)),
+        "q",
+        said(Part()),
+    ]
     assert messages(*empty) == [{"role": "user", "content": "q"}]
     assert refusal(said(Part(text="hm", thought=True))).code == "no_contents"
 
 
 def test_chat_5_repeated_ids_become_unique_call_and_response_alike() -> None:
     """CASE-HIST-3."""
-    history = [
+    history: list[Content | str] = [
         "q",
         said(call("w", {"city": "A"}, "call_0")),
         user(answer("w", {"t": 1}, "call_0")),
@@ -184,7 +196,13 @@ def test_chat_2_the_limit_by_host() -> None:
 
 
 def test_chat_2_settings_that_only_chat_has() -> None:
-    config = {"frequency_penalty": 0.5, "presence_penalty": 0.0, "seed": 7, "temperature": 0.1, "top_p": 0.5}
+    config: dict[str, Any] = {
+        "frequency_penalty": 0.5,
+        "presence_penalty": 0.0,
+        "seed": 7,
+        "temperature": 0.1,
+        "top_p": 0.5,
+    }
     assert sent(stop_sequences=("x", "y"), **config) == {"stop": ["x", "y"], **config}
     assert sent(response_logprobs=True, logprobs=3) == {"logprobs": True, "top_logprobs": 3}
 

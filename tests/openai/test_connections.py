@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 from contextlib import aclosing
 from typing import Any
@@ -38,12 +39,15 @@ async def test_mod_4_leaving_early_closes_the_connection(service: Service, chat:
 async def test_mod_4_leaving_early_leaves_no_suspended_generator(service: Service) -> None:
     """Else the loop would finish them in tasks of its own, and warn at its end."""
     service.answers(Sse([created(), text_delta("a"), text_delta("b")], hangs=True))
-    model, finalized = model_on(service), []
+    model, finalized = model_on(service), list[Any]()
     loop_hook = asyncio.get_running_loop()._asyncgen_finalizer_hook  # type: ignore[attr-defined]
-    import sys
-
     old = sys.get_asyncgen_hooks()
-    sys.set_asyncgen_hooks(firstiter=old.firstiter, finalizer=lambda agen: (finalized.append(agen), loop_hook(agen))[0])
+
+    def finalizer(generator: Any) -> None:
+        finalized.append(generator)
+        loop_hook(generator)
+
+    sys.set_asyncgen_hooks(firstiter=old.firstiter, finalizer=finalizer)
     try:
         async with aclosing(model.generate(asked(), stream=True)) as responses:
             await anext(responses)

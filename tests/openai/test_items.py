@@ -84,7 +84,7 @@ def test_oai_3_what_is_sent_fits_the_published_types() -> None:
     from openai.types.responses import ResponseInputItemParam
     from pydantic import TypeAdapter
 
-    history = [
+    history: list[Content | str] = [
         user(Part(text="q"), Part(inline_data=Blob(data=b"x", mime_type="image/png"))),
         said("a", call("f", {"n": 1}, "c1")),
         user(answer("f", {"ok": True}, "c1")),
@@ -161,7 +161,11 @@ def test_oai_7_a_response_is_json_text() -> None:
 
 
 def test_oai_8_a_response_without_id_belongs_to_the_oldest_call_that_waits() -> None:
-    history = ["q", said(call("f", id="a"), call("g")), user(answer("f", {"n": 1}), answer("g", {"n": 2}))]
+    history: list[Content | str] = [
+        "q",
+        said(call("f", id="a"), call("g")),
+        user(answer("f", {"n": 1}), answer("g", {"n": 2})),
+    ]
     found = [item for item in items(*history) if item["type"] == "function_call_output"]
     assert [item["call_id"] for item in found] == ["a", "adk-openai-call-0"]
 
@@ -193,7 +197,12 @@ def test_oai_9_a_made_id_is_never_one_that_is_there() -> None:
 
 
 def test_oai_10_a_later_response_takes_the_place_of_the_earlier_one() -> None:
-    history = ["q", said(call("slow", id="a")), user(answer("slow", {"s": "pending"}, "a")), said("wait")]
+    history: list[Content | str] = [
+        "q",
+        said(call("slow", id="a")),
+        user(answer("slow", {"s": "pending"}, "a")),
+        said("wait"),
+    ]
     found = items(*history, user(answer("slow", {"s": "done"}, "a")))
     assert [item["type"] for item in found] == ["message", "function_call", "function_call_output", "message"]
     assert found[2]["output"] == '{"s":"done"}'
@@ -204,7 +213,7 @@ def test_oai_10_a_response_whose_call_was_compacted_away_is_refused_by_id() -> N
 
 
 def test_case_hist_3_one_id_in_two_turns() -> None:
-    history = [
+    history: list[Content | str] = [
         "q",
         said(call("w", {"city": "A"}, "call_0")),
         user(answer("w", {"t": 1}, "call_0")),
@@ -218,7 +227,7 @@ def test_case_hist_3_one_id_in_two_turns() -> None:
 
 
 def test_case_hist_3_one_id_twice_in_one_turn() -> None:
-    history = ["q", said(call("w", {"n": 1}, "w"), call("w", {"n": 2}, "w"))]
+    history: list[Content | str] = ["q", said(call("w", {"n": 1}, "w"), call("w", {"n": 2}, "w"))]
     found = items(*history, user(answer("w", {"r": 1}, "w"), answer("w", {"r": 2}, "w")))
     outputs = {item["call_id"]: item["output"] for item in found if item["type"] == "function_call_output"}
     assert [outputs[item["call_id"]] for item in found if item["type"] == "function_call"] == ['{"r":1}', '{"r":2}']
@@ -273,7 +282,7 @@ def test_oai_11_media_of_a_model_and_unnamed_parts_are_refused() -> None:
 def test_oai_12_media_in_a_response_makes_its_output_a_list() -> None:
     image = FunctionResponsePart(inline_data=FunctionResponseBlob(data=b"x", mime_type="image/png"))
     pdf = FunctionResponsePart(file_data=FileData(file_uri="https://h/a.pdf", mime_type="application/pdf"))
-    history = ["q", said(call("f", id="a")), user(answer("f", {"n": 1}, "a", parts=(image, pdf)))]
+    history: list[Content | str] = ["q", said(call("f", id="a")), user(answer("f", {"n": 1}, "a", parts=(image, pdf)))]
     assert items(*history)[-1]["output"] == [
         {"type": "input_text", "text": '{"n":1}'},
         {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,eA=="},

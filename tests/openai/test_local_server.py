@@ -18,7 +18,7 @@ from hookwork_openai import OpenAIModel
 
 pytest.importorskip("xllamacpp", reason="the engine xllamacpp is not installed: uv sync --group weights")
 SERVER = Path(__file__).with_name("llama_server.py")
-DRY = {"temperature": 0.0, "seed": 1}
+DRY: dict[str, Any] = {"temperature": 0.0, "seed": 1}
 
 
 @pytest.fixture(scope="module")

@@ -342,7 +342,7 @@ async def test_rt_2_the_end_of_activity_commits_where_the_service_does_not_liste
 
 async def test_rt_2_answers_to_calls() -> None:
     """LIVE-4. Two calls: the model is asked once, when it has both answers and has ended its own response."""
-    script = [
+    script: list[Step] = [
         begun(),
         called("f", "{}", "c1"),
         called("g", "{}", "c2"),
@@ -376,7 +376,7 @@ async def test_rt_2_an_answer_must_name_its_call() -> None:
 
 
 async def test_rt_2_what_is_said_while_the_model_speaks_is_answered_afterwards() -> None:
-    script = [
+    script: list[Step] = [
         Hear("response.create"),
         begun(),
         text("a"),
@@ -400,7 +400,15 @@ async def test_rt_2_what_is_said_while_the_model_speaks_is_answered_afterwards()
 async def test_rt_2_a_response_the_service_began_by_itself_is_waited_for() -> None:
     """Turn detection and a text at the same time: the service refuses a second response, we ask again."""
     busy = failure("conversation_already_has_active_response")
-    script = [Hear("response.create"), busy, text("a"), ended(), Hear("response.create"), text("b"), HangUp(1000)]
+    script: list[Step] = [
+        Hear("response.create"),
+        busy,
+        text("a"),
+        ended(),
+        Hear("response.create"),
+        text("b"),
+        HangUp(1000),
+    ]
     async with session_on(*script) as (connection, _):
         await connection.send_content(user_content("one"))
         found: list[ModelResponse] = []
@@ -411,7 +419,7 @@ async def test_rt_2_a_response_the_service_began_by_itself_is_waited_for() -> No
 
 
 async def test_activity_of_the_user_stops_the_model_where_the_client_marks_it() -> None:
-    script = [Hear("response.create"), begun(), text("a"), Hear("response.cancel"),
+    script: list[Step] = [Hear("response.create"), begun(), text("a"), Hear("response.cancel"),
               ended("cancelled", details={"reason": "client_cancelled"}), HangUp(1000)]  # fmt: skip
     async with session_on(*script, live={"realtime_input_config": SPEECH_OFF}) as (connection, _):
         await connection.send_content(user_content("one"))

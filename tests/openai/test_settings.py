@@ -173,7 +173,7 @@ def function(**fields: Any) -> ToolDeclaration:
      "code_execution", "computer_use", "file_search"],
 )  # fmt: skip
 def test_oai_19_built_in_tools_are_refused_by_their_index(name: str) -> None:
-    text = refused("unsupported_tool", tools=(*declared("f"), ToolDeclaration(**{name: {}})))
+    text = refused("unsupported_tool", tools=(*declared("f"), ToolDeclaration().replace(**{name: {}})))
     assert "tools[1]" in text and name in text  # noqa: PT018
 
 

@@ -69,7 +69,7 @@ def incomplete(reason: str, *output: Event, **fields: Any) -> Event:
 
 def added(item: Event, index: int = 0) -> Event:
     """An item as it starts: without content."""
-    empty = {"message": {"content": []}, "function_call": {"arguments": ""}, "reasoning": {"summary": []}}
+    empty: Event = {"message": {"content": []}, "function_call": {"arguments": ""}, "reasoning": {"summary": []}}
     started = {**item, **empty.get(item["type"], {}), "status": "in_progress"}
     started.pop("encrypted_content", None)
     return {"type": "response.output_item.added", "output_index": index, "item": started}
