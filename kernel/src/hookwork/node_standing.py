@@ -24,11 +24,12 @@ def node_standing(node: Node, view: View) -> Standing:
     record = view.record
     if record is None:
         return Standing.PENDING
+    waits = bool(record.waiting) and bool(view.open_calls)
+    if not waits and record.end >= 0 and record.end > record.newest_answer:
+        return Standing.DONE  # first, and without a further question: a long run asks this of all its nodes
     handoff = hands_off(node, view)
-    if view.open_calls:
+    if waits:
         return Standing.PENDING if view.news and not handoff else Standing.WAITING
-    if record.end >= 0 and record.end > record.newest_answer:
-        return Standing.DONE
     if handoff and answers(view) is not None:
         return Standing.DONE
     if not view.news and (newest := newest_own(view)) is not None and _status(newest) == NODE_WAITING:
