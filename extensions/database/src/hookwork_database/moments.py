@@ -11,7 +11,6 @@ from hookwork.errors import ValidationError
 
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 #: 0001-01-01 and the last microsecond of 9999: what a time may be (services EVT-6).
 FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
@@ -38,7 +37,9 @@ def epoch_of_micros(micros: int) -> float:
 
 def micros_of(moment: datetime) -> int:
     """An aware datetime, or a naive one in UTC, as microseconds."""
-    return (moment - (_EPOCH if moment.tzinfo is None else _EPOCH_UTC)) // _MICROSECOND
+    since = moment - (_EPOCH if moment.tzinfo is None else _EPOCH_UTC)
+    # Dividing by a microsecond says the same and takes three times as long, once for every event that is read.
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def moment_of(micros: int) -> datetime:

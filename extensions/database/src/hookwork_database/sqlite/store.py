@@ -67,6 +67,8 @@ class SqliteStore(Store):
         if self._layout is None:
             create, where, pickles = self._create, self._where, self._pickles
             opener = self._writer if create or self._in_memory else self._reader
+            if opener is not self._reader:
+                self._reader.submit(_ignore_db, _ignore)  # the reading thread connects meanwhile
             self._layout = await opener.call(lambda db: layout_of(db, where, create=create, pickles=pickles))
         return self._layout
 
@@ -183,6 +185,10 @@ def _execute(db: sqlite3.Connection) -> Callable[[str, tuple[Any, ...]], Any]:
 def _checkpoint(db: sqlite3.Connection) -> Any:
     """Move what of the write-ahead log can be moved: (blocked, pages in the log, pages moved)."""
     return db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+
+def _ignore_db(_: sqlite3.Connection) -> None:
+    """A job that only wants a connection to be there."""
 
 
 def _ignore(_: object, __: BaseException | None) -> None:
