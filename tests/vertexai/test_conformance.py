@@ -29,7 +29,7 @@ class TestSessions(SessionServiceSuite):
     other_app_name = "43"
     client_made_ids = False
     ids_per_user = False
-    max_examples = 40
+    max_examples = 25
 
     @pytest.fixture(autouse=True)
     def server(self, fake: FakeVertex) -> None:

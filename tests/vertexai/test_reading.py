@@ -119,7 +119,18 @@ async def test_vtx_9_no_events_no_request_for_them(fake: FakeVertex) -> None:
     assert texts(session) == ["more"]
     await service.load_earlier(session, 1)
     assert texts(session) == ["2", "more"]
+    fake.requests.clear()
+    other = sessions(fake)
+    await other.append_event(await other.get_session(**KEY), say("foreign", at=2000, delta={"n": 9}))
+    fake.requests.clear()
+    session = await service.get_session(**KEY, num_recent_events=0)
+    assert [request.route for request in fake.requests] == ["get"], "nor when the log is known"
+    assert (texts(session), session.state["n"]) == ([], 9)
+    assert await service.refresh(session) == 1
+    await service.append_event(session, say("own", at=3000))
+    assert texts(session) == ["foreign", "own"]
     await service.close()
+    await other.close()
 
 
 async def test_vtx_6_all_pages_are_read(fake: FakeVertex) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from hookwork.errors import ValidationError
 from hookwork.records.session import Session
 from hookwork_vertexai.envelopes import StoredEvent
-from hookwork_vertexai.loaded import LoadedSession, LooseSession, SelectedLog
+from hookwork_vertexai.loaded import LoadedSession, LooseSession, SelectedLog, SessionRow
 from hookwork_vertexai.reading import Reader, Target
 from hookwork_vertexai.windows import since_summary, whole_turns
 from hookwork_vertexai.wire import epoch_of_micros, micros_of, micros_of_epoch
@@ -39,6 +39,11 @@ class Filters:
     def few(self) -> bool:
         """Whether not the whole log is asked for."""
         return self.recent is not None or self.after is not None
+
+    @property
+    def none(self) -> bool:
+        """Whether no event is asked for, so that none has to be read (VTX-9)."""
+        return self.recent == 0 and self.after is None
 
     def on_loaded(self, loaded: LoadedSession, app_name: str) -> Session:
         """The handle on a log that is loaded."""
@@ -75,9 +80,19 @@ class Filters:
             found, missing = newest.events, not newest.all_of_them
         else:
             row = await reader.row(target)
+            known = reader.known(target, row)
+            if known is not None:
+                return _behind_what_is_known(known, row, target.app_name)
         last_id = found[-1].event.id if found else ""
         loose = LooseSession(owner, target.name, row.created, last_id)
         return loose.handle(target.app_name, row, found, missing=missing, user_id=target.user_id)
+
+
+def _behind_what_is_known(loaded: LoadedSession, row: SessionRow, app_name: str) -> Session:
+    """A handle that shows no event, with the state of now. What others stored meanwhile comes with its refresh."""
+    handle = loaded.handle(app_name, len(loaded.marks))
+    handle.session_state, handle.app_state, handle.user_state = row.own_state, row.app_state, row.user_state
+    return handle
 
 
 def _micros(after: Any) -> int:

@@ -49,6 +49,11 @@ class Reader:
         self._api = api
         self._cache = cache
 
+    def known(self, target: Target, row: SessionRow) -> LoadedSession | None:
+        """What is loaded of a session that was just looked at, if anything."""
+        known = self._cache.get(target.name)
+        return known if known is not None and known.created == row.created else None
+
     async def row(self, target: Target) -> SessionRow:
         """The session alone. Raises SessionNotFoundError, SessionOwnershipError."""
         try:

@@ -183,7 +183,7 @@ class VertexAiSessionService(SessionService):
         filters = Filters(num_recent_events, after, tail)
         target = self._target(app_name, user_id, session_id)
         async with self._cache.lock(target.name):
-            if filters.few and self._cache.get(target.name) is None:
+            if filters.none or (filters.few and self._cache.get(target.name) is None):
                 return await filters.on_service(self._reader, self, target)
             loaded = await self._reader.current(target)
             return filters.on_loaded(loaded, app_name)
