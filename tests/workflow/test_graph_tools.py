@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hookwork import FunctionPlugin, ToolContext
+from hookwork import Blob, FunctionPlugin, ToolContext, WithMedia
 from hookwork.effects import ToolResult
 from hookwork.errors import ToolError
 from hookwork.tool import Finished
@@ -311,3 +311,19 @@ async def test_ask_3_finished_and_failed_calls_wait_for_nothing() -> None:
     assert (await node(order).test({"item": "x"})).output == {"parcel": 1}
     with pytest.raises(ToolError, match="sold out"):
         await node(order).test({"item": "none"})
+
+
+async def test_node_media_beside_a_result_are_shown_and_no_output() -> None:
+    @tool
+    def draw(what: str) -> WithMedia:
+        """Draws."""
+        return WithMedia(f"a {what}", Blob(data=b"png", mime_type="image/png"))
+
+    trial = await node(draw).test({"what": "cat"})
+    assert trial.output == "a cat"
+    [event] = trial.events
+    assert event.content is not None
+    assert [part.text for part in event.content.parts] == ["a cat", None]
+    shown = event.content.parts[1].inline_data
+    assert shown is not None
+    assert (shown.data, shown.mime_type) == (b"png", "image/png")

@@ -19,6 +19,7 @@ from hookwork.errors import (
     ToolArgumentError,
 )
 from hookwork.plugins.dispatch import first
+from hookwork.records.content import FunctionResponsePart
 from hookwork.records.event import ToolConfirmation
 from hookwork.records.frozen import thaw
 from hookwork.stages import Stage, StageOutcome, around_call
@@ -29,6 +30,7 @@ from hookwork.tool import (
     FunctionLike,
     StreamingLike,
     Tool,
+    WithMedia,
     capability,
 )
 
@@ -38,10 +40,11 @@ class ToolRun:
 
     Attributes:
         asked: what a person has to approve first, else None; there is no result then.
+        media: images, sound and files beside the result.
         finished: nothing more comes, even if the tool is a long-running one.
     """
 
-    __slots__ = ("_source", "args", "asked", "ctx", "error", "finished", "node", "tool")
+    __slots__ = ("_source", "args", "asked", "ctx", "error", "finished", "media", "node", "tool")
 
     def __init__(
         self,
@@ -74,6 +77,7 @@ class ToolRun:
         self.asked: ToolConfirmation | None = None
         self.error: Exception | None = None
         self.finished = False
+        self.media: tuple[FunctionResponsePart, ...] = ()
         self._source = "default"
 
     async def execute(self) -> dict[str, Any] | None:
@@ -151,6 +155,7 @@ class ToolRun:
         if value is None:
             return result
         self.error = None
+        self.media = ()
         return value
 
     async def _hook(self, hook: str, *values: Any) -> dict[str, Any] | None:
@@ -194,7 +199,7 @@ class ToolRun:
         validator = capability(self.tool, ArgumentValidator)
         converted = validator.validate_args(self.args) if validator is not None else None
         value = self._wrapped(await self._body(validator, converted))
-        return ToolResult(result=value, finished=self.finished, actions=self.ctx.actions.snapshot())
+        return ToolResult(result=value, finished=self.finished, actions=self.ctx.actions.snapshot(), media=self.media)
 
     async def _body(self, validator: ArgumentValidator | None, converted: Any) -> Any:
         function: Any = capability(self.tool, FunctionLike)
@@ -211,17 +216,20 @@ class ToolRun:
         if isinstance(value, Finished):
             self.finished = True
             value = value.value
+        if isinstance(value, WithMedia):
+            self.media = value.media
+            value = value.value
         return value if value is None or isinstance(value, dict) else {"result": value}
 
     async def _performed(self, validator: ArgumentValidator | None, converted: Any) -> dict[str, Any] | None:
         """The body through the effect hook (EFF-3, EFF-5)."""
-        from hookwork.records.codec import dump
+        from hookwork.records.codec import dump, load
 
         ctx = self.ctx
 
         async def default() -> ToolResult:
             value = self._wrapped(await self._body(validator, converted))
-            return ToolResult(result=value, finished=self.finished, actions=ctx.actions.snapshot())
+            return ToolResult(result=value, finished=self.finished, actions=ctx.actions.snapshot(), media=self.media)
 
         data = {
             "tool": self.tool.name,
@@ -239,6 +247,9 @@ class ToolRun:
             kind = type(result).__name__
             raise PluginError(f"plugin {self._source!r}: perform_tool returned {kind}; return a ToolResult")
         self.finished = result.finished
+        self.media = tuple(
+            one if isinstance(one, FunctionResponsePart) else load(FunctionResponsePart, one) for one in result.media
+        )
         self._apply(result)
         return self._wrapped(result.result)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from hookwork.confirmation import REQUEST_CONFIRMATION, read_confirmation
 from hookwork.errors import ConfirmationRejected, InputValidationError, OutputValidationError
-from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part
+from hookwork.records.content import Blob, Content, FunctionCall, FunctionResponse, FunctionResponsePart, Part
 from hookwork.records.event import Event, EventActions, RequestInput, ToolConfirmation
 from hookwork_workflow.json_form import to_json
 from hookwork_workflow.nodes.base import GraphNode
@@ -121,7 +121,7 @@ class ToolNode(GraphNode[Any, Any]):
                 return [asked]
             status = FunctionResponse(id=call.id, name=call.name, response=result)
             return [asked, Event(content=Content(role="user", parts=[Part(function_response=status)]))]
-        event = _final(result)
+        event = _with_media(_final(result), run.media)
         actions = run.ctx.actions
         if actions.escalate or actions.transfer_to_agent:
             flags = EventActions(escalate=actions.escalate, transfer_to_agent=actions.transfer_to_agent)
@@ -133,6 +133,22 @@ def _final(result: Any) -> Event | None:
     """The output event: what stands alone under ``result`` is what the tool's function returned."""
     alone = isinstance(result, Mapping) and list(result) == ["result"]
     return output_event(result["result"] if alone else result, text_as_content=True)
+
+
+def _with_media(event: Event | None, media: Sequence[FunctionResponsePart]) -> Event | None:
+    """The event with what the tool gave to look at and listen to; it is shown, and no part of the output."""
+    if not media:
+        return event
+    parts = []
+    for one in media:
+        data = one.inline_data
+        blob = (
+            Blob(data=data.data, mime_type=data.mime_type, display_name=data.display_name) if data is not None else None
+        )
+        parts.append(Part(inline_data=blob, file_data=one.file_data))
+    event = event or Event()
+    shown = event.content.parts if event.content is not None else ()
+    return event.replace(content=Content(role="model", parts=[*shown, *parts]))
 
 
 def _request(question: str, call: FunctionCall, asked: ToolConfirmation) -> Event:
