@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from hookwork import Content, Event, FunctionResponse, Part
-from hookwork_workflow import Workflow, node
+from hookwork_workflow import NodeContext, RequestInput, Workflow, node
 
 
 def outputs(events: Sequence[Event]) -> dict[str, Any]:
@@ -71,3 +71,57 @@ async def run_flow(kit: Any, flow: Workflow, message: Any = "hi", **options: Any
     if turn.error is not None:
         raise turn.error
     return turn
+
+
+def handoff(name: str, *ids: str, schema: Any = None, ran: list[str] | None = None) -> Any:
+    """Asks by yielding; the answer is its output."""
+
+    @node(name=name)
+    async def body(value: Any) -> AsyncIterator[Any]:
+        if ran is not None:
+            ran.append(name)
+        for question in ids or (f"{name}-q",):
+            yield RequestInput(interrupt_id=question, message="?", response_schema=schema)
+
+    return body
+
+
+def rerun(name: str, *keys: str, ran: list[str] | None = None) -> Any:
+    """Asks by awaiting; runs again with each answer."""
+
+    @node(name=name)
+    async def body(value: Any, ctx: NodeContext) -> list[Any]:
+        if ran is not None:
+            ran.append(name)
+        return [await ctx.request_input(key, "?") for key in keys or ("k",)]
+
+    return body
+
+
+async def answered(lab: Any, given: dict[str, Any], **options: Any) -> Any:
+    """One run with answers by id; raises what it raises."""
+    turn = await lab.run(answers({key: {"result": value} for key, value in given.items()}), **options)
+    if turn.error is not None:
+        raise turn.error
+    return turn
+
+
+def calling(body: Any, **settings: Any) -> Any:
+    """A dynamic node around ``body(ctx, input)``."""
+
+    async def parent(value: Any, ctx: NodeContext) -> Any:
+        return await body(ctx, value)
+
+    return node(name="parent", **settings)(parent)
+
+
+async def failure(kit: Any, *parts: Any) -> BaseException:
+    """What a run of a workflow of these edges fails with."""
+    turn = await kit.Lab(Workflow("wf", *parts).as_agent).run("hi")
+    assert turn.error is not None
+    return turn.error
+
+
+async def in_turn(*awaitables: Any) -> list[Any]:
+    """What each gives, one after the other."""
+    return [await awaitable for awaitable in awaitables]

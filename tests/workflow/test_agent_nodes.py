@@ -304,3 +304,30 @@ async def test_wf_2_a_workflow_agent_has_callbacks_and_every_option(kit: Any) ->
     assert [event.text for event in turn.events] == ["closed today"]
     assert ran == []
     assert turn.outcome.kind == "completed"
+
+
+async def test_agt_14_what_after_agent_adds_is_not_the_output_of_an_llm_agent(kit: Any) -> None:
+    agent = llm("ag", ["the answer"], after_agent=lambda ctx: text_content("and a remark"))
+    turn = await run_flow(kit, Workflow("wf", START >> agent >> step("end")))
+    assert [event.text for event in turn.events if event.text] == ["the answer", "and a remark"]
+    assert turn.outcome.output == "end(the answer)"
+
+
+@pytest.mark.parametrize("inner", [False, True])
+async def test_node_3_schemas_of_a_workflow_are_those_of_a_node(kit: Any, inner: bool) -> None:
+    """WT-13: a sub-workflow has them too; the output is converted live and in a replay."""
+
+    def build(**schemas: Any) -> Workflow:
+        flow = Workflow("flow", START >> step("a", give=lambda value: value) >> talker("t", "7"), **schemas)
+        return Workflow("wf", START >> flow >> step("end", give=lambda value: [value])) if inner else flow
+
+    turn = await run_flow(kit, build(output_schema=int))
+    assert turn.outcome.output == ([7] if inner else 7)
+    turn = await kit.Lab(build(output_schema=City).as_agent).run("hi")
+    assert "output validation failed" in str(turn.error)
+    seen: list[Any] = []
+    flow = Workflow("flow", START >> step("a", give=seen.append), input_schema=int)
+    await run_flow(kit, Workflow("wf", START >> flow) if inner else flow, "42")
+    assert seen == [42]
+    turn = await kit.Lab((Workflow("wf", START >> flow) if inner else flow).as_agent).run("no number")
+    assert "input validation failed" in str(turn.error)

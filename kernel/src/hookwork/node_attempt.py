@@ -211,15 +211,16 @@ class NodeAttempt:
         await self.activation.put(event)
 
     def _passed_up(self, event: Event) -> Event:
-        """An output that is this node's too is also that of the activations whose output this node's is (RSL-3)."""
+        """An output that is this node's too: checked like one (NODE-3), and also that of those above (RSL-3)."""
         activation, info = self.activation, event.node_info
         if info is None or not info.output_for or activation.path not in info.output_for:
             return event
+        output = checked_output(self._node, event.output)
         if activation.on_output is not None:
             activation.on_output()
-        if not activation.output_for:
-            return event
-        return event.replace(node_info=info.replace(output_for=(*info.output_for, *activation.output_for)))
+        if activation.output_for:
+            info = info.replace(output_for=(*info.output_for, *activation.output_for))
+        return event.replace(output=output, node_info=info)
 
     async def ask(self, request: RequestInput, *, rerun: bool = True) -> None:
         """Ask a person; a question of this activation that is open already is not asked again (ASK-8)."""

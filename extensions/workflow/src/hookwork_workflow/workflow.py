@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -128,7 +129,7 @@ class Workflow(GraphNode[Any, Any]):
     def output(self, view: View) -> Any:
         from hookwork_workflow.progress import standing_of
 
-        return standing_of(self.graph, self.max_activations, view)[1]
+        return self.validate_output(standing_of(self.graph, self.max_activations, view)[1])
 
 
 #: What a WorkflowAgent hands on to the workflow that it makes of its edges.
@@ -199,7 +200,9 @@ class WorkflowAgent(Agent):
     def body(self, ctx: InvocationContext) -> AsyncIterator[Event]:
         from hookwork_workflow.scheduler import run_graph
 
-        return run_graph(ctx, self.workflow, self._input(ctx))
+        workflow: Workflow = self.workflow
+        events = run_graph(ctx, workflow, self._input(ctx))
+        return events if workflow.output_schema is None else _checked(events, workflow, ctx.path)
 
     def _input(self, ctx: InvocationContext) -> Any:
         if ctx.input is not None:
@@ -207,10 +210,12 @@ class WorkflowAgent(Agent):
         message = _first_message(ctx)
         if message is None:
             return None
-        nodes = [self.workflow.graph.nodes[name] for name in self.workflow.graph.start]
-        if len(nodes) == 1 and _takes_content(nodes[0]):
+        workflow: Workflow = self.workflow
+        nodes = [workflow.graph.nodes[name] for name in workflow.graph.start]
+        if len(nodes) == 1 and _takes_content(nodes[0]) and workflow.input_schema is None:
             return message
-        return "".join(part.text for part in message.parts if part.text is not None and not part.thought)
+        text = "".join(part.text for part in message.parts if part.text is not None and not part.thought)
+        return workflow.validate_input(text)
 
     @property
     def derives_end(self) -> bool:
@@ -246,6 +251,16 @@ class WorkflowAgent(Agent):
     def closables(self) -> Iterable[Any]:
         for node in self.workflow.graph.nodes.values():
             yield from getattr(node, "closables", lambda: ())()
+
+
+async def _checked(events: AsyncGenerator[Event, None], workflow: Workflow, path: str) -> AsyncGenerator[Event, None]:
+    """The events of a root graph, its output checked before it is emitted (NODE-3, NODE-4)."""
+    async with aclosing(events):
+        async for event in events:
+            info = event.node_info
+            if not event.partial and info is not None and info.output_for and path in info.output_for:
+                event = event.replace(output=workflow.validate_output(event.output))
+            yield event
 
 
 def _takes_content(node: Any) -> bool:

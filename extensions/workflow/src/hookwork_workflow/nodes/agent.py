@@ -61,11 +61,12 @@ class AgentNode(GraphNode[Any, Any]):
         activation = Activation(
             ctx._inv, self.agent, ctx.path, input=input, branch=ctx.branch, scope=ctx.isolation_scope
         )
-        given = False
+        given = said = False
         async with aclosing(activation) as events:
             async for event in events:
                 if event.path == ctx.path and not event.partial:
-                    event = self._with_output(event)
+                    said = said or event.output is not None  # the agent says itself what its output is
+                    event = event if said else self._with_output(event)
                     given = given or event.output is not None
                 yield event
         if activation.status == "paused":
