@@ -640,3 +640,33 @@ def test_api_3_a_type_checker_refuses_ends_that_disagree(tmp_path: Any) -> None:
 
 def test_graph_node_is_the_kernels_contract() -> None:
     assert issubclass(GraphNode, Node)
+
+
+def test_api_4_the_public_names() -> None:
+    """Re-exported from the kernel, its own, and the exceptions; each is where the spec says."""
+    import hookwork.errors
+    import hookwork.node
+    import hookwork_workflow
+
+    kernel = ("Node", "NodeConfig", "NodeOutcome", "Pause", "build_node")
+    own = (
+        *("Workflow", "WorkflowAgent", "node", "Edge", "EdgeBuilder", "START", "DEFAULT", "Join", "Retry"),
+        *("RequestInput", "parallel", "routed", "progress", "SequentialAgent", "ParallelAgent", "LoopAgent"),
+    )
+    family = (
+        *("NodeRunError", "InputValidationError", "NodeTimeout", "MultipleOutputs", "MultipleRoutes"),
+        *("MultipleTerminalOutputs", "OutputAlreadyDelegated"),
+    )
+    errors = (
+        *("GraphError", "NodeFailed", *family, "InvalidRunId", "InvalidRunNodeContext", "ReplayDivergence"),
+        *("GraphChanged", "RunawayGraph"),
+    )
+    for name in kernel:
+        assert getattr(hookwork_workflow, name) is getattr(hookwork.node, name)
+    for name in (*own, *errors):
+        assert name in hookwork_workflow.__all__
+        assert getattr(hookwork_workflow, name) is not None
+    assert all(issubclass(getattr(hookwork_workflow, name), hookwork.errors.NodeFailed) for name in family)
+    assert all(issubclass(getattr(hookwork_workflow, name), Exception) for name in errors)
+    assert issubclass(hookwork_workflow.NodeTimeout, TimeoutError)  # TMO-1
+    assert callable(hookwork_workflow.parallel)  # the function, not a module of that name

@@ -24,8 +24,11 @@ from hookwork_workflow import (
     Join,
     LoopAgent,
     ParallelAgent,
+    RequestInput,
     SequentialAgent,
+    Workflow,
     compile_graph,
+    node,
 )
 from hookwork_workflow.picture import STYLES, rendered, to_mermaid
 from hookwork_workflow.statuses import statuses_of
@@ -243,6 +246,60 @@ def _sorted(line: str) -> str:
         return line
     names, _, status = tail.rpartition(" ")
     return f"class {','.join(sorted(names.split(',')))} {status}"
+
+
+async def test_wb_27_the_state_of_a_graph() -> None:
+    """Done, waiting, failed, and what was begun beside a failure; an answered question is done without an event."""
+    fails = True
+
+    async def lookup(x: Any) -> str:
+        if fails:
+            raise OSError("the line is dead")
+        return "found"
+
+    async def first(x: Any) -> str:
+        return "first"
+
+    async def ask(x: Any) -> RequestInput:
+        return RequestInput(interrupt_id="ask", message="?")
+
+    async def after(x: Any) -> str:
+        return f"after {x}"
+
+    inner = Workflow("inner", START >> node(first) >> node(ask) >> node(after))
+    flow = Workflow("flow", START >> inner >> node(lookup))
+    ids = {"app_name": "flow", "user_id": "u", "session_id": "s"}
+    async with Runner(flow.as_agent(), sessions="memory:") as runner:
+        await runner.run(user_id="u", session_id="s", message="go").wait()
+        waiting = statuses_of(await runner.sessions.get_session(**ids))
+        assert waiting["flow", "inner", "first"] == "done"
+        assert waiting["flow", "inner", "ask"] == waiting["flow", "inner"] == "waiting"
+        assert ("flow", "lookup") not in waiting
+        answer = Part(function_response=FunctionResponse(id="ask", name="adk_request_input", response={"result": "x"}))
+        with pytest.raises(OSError, match="the line is dead"):
+            await runner.run(user_id="u", session_id="s", message=[answer]).wait()
+        session = await runner.sessions.get_session(**ids)
+        failed = statuses_of(session)
+        assert failed["flow", "inner", "ask"] == failed["flow", "inner", "after"] == failed["flow", "inner"] == "done"
+        assert failed["flow", "lookup"] == "failed"
+        assert "class lookup failed" in lines(flow.to_mermaid(session))
+        fails = False
+        await runner.run(user_id="u", session_id="s", invocation_id=session.events[0].invocation_id).wait()
+        assert statuses_of(await runner.sessions.get_session(**ids))["flow", "lookup"] == "done"
+
+
+async def test_wb_27_a_held_message_does_not_hide_the_run_that_waits() -> None:
+    """ANS-7: it is an invocation of its own, in which nothing ran."""
+
+    async def ask(x: Any) -> RequestInput:
+        return RequestInput(interrupt_id="ask", message="?")
+
+    flow = Workflow("flow", START >> node(ask))
+    async with Runner(flow.as_agent(), sessions="memory:") as runner:
+        for message in ("go", "hello?"):
+            await runner.run(user_id="u", session_id="s", message=message).wait()
+        session = await runner.sessions.get_session(app_name="flow", user_id="u", session_id="s")
+        assert statuses_of(session)["flow", "ask"] == "waiting"
 
 
 async def test_wb_27_an_empty_session_colours_nothing() -> None:
