@@ -118,6 +118,8 @@ def brief(event: Event) -> str:
         found.append(f"handle {event.session_resumption_handle}")
     if event.error_code:
         found.append(event.error_code)
+    if not found and event.node_info is not None and event.node_info.status == "completed":
+        found.append("(end)")
     return ("~" if event.partial else "") + " ".join(found)
 
 

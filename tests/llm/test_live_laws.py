@@ -26,7 +26,7 @@ from hookwork.errors import LiveConnectionClosed
 from hookwork.live import RealtimeInput
 from hookwork.platform import use_sleep
 from hookwork_llm import LlmAgent, tool
-from hookwork_testkit import ScriptedModel, call
+from hookwork_testkit import ScriptedModel, assert_valid_prompt, call
 from hookwork_testkit.live import calls, handle, turn_complete
 
 #: New connections in a row without a message that the server allows itself; one less than the client bears.
@@ -99,6 +99,7 @@ class Line(LiveConnection):
     # --- client ---
 
     async def send_history(self, contents: Sequence[Content]) -> None:
+        assert_valid_prompt(contents)
         for content in contents:
             if content.text.startswith("q"):
                 self.learn(content.text)

@@ -300,7 +300,9 @@ async def test_dlt_6_writes_of_a_session_that_says_nothing_are_stored_too() -> N
         ctx.state["connected"] = True
 
     talk = await Talk([], before_model=note).hold()
-    assert [dict(event.actions.state_delta) for event in await talk.stored()] == [{"connected": True}]
+    stored = await talk.stored()
+    assert [dict(event.actions.state_delta) for event in stored] == [{"connected": True}, {}]
+    assert shown(stored) == ["voice: ", "voice: (end)"]
 
 
 async def test_plug_40_an_agent_callback_that_answers_keeps_the_line_closed() -> None:
@@ -328,6 +330,25 @@ async def test_case_plug_1_before_run_answers_and_no_connection_is_opened() -> N
     assert talk.model.attempts == []
     assert shown(talk.events) == shown(await talk.stored()) == ["voice: ***"]
     assert [event.id for event in talk.events] == [event.id for event in await talk.stored()]
+
+
+# --- the end in the log -----------------------------------------------------------------------------------------------
+
+
+async def test_act_14_a_live_call_that_ended_is_done_and_cannot_be_continued() -> None:
+    from hookwork.errors import NothingToResume
+
+    for script in ([Hear(1), "yes", turn_complete()], [Hear(1), "I was", interrupted()]):
+        talk = await Talk(script).hold("hi")
+        again = talk.runner.run(user_id="u", session_id="s", invocation_id=talk.run.invocation_id)
+        with pytest.raises(NothingToResume, match="is completed"):
+            await again.wait()
+
+
+async def test_act_14_the_end_of_a_turn_is_the_end_of_the_call_when_nothing_runs() -> None:
+    talk = await Talk([Hear(1), "yes", turn_complete()]).hold("hi")
+    stamped = [event.node_info.status for event in await talk.stored() if event.node_info]
+    assert stamped == [None, "completed"]
 
 
 # --- counting ---------------------------------------------------------------------------------------------------------

@@ -70,7 +70,12 @@ async def test_str_2_an_utterance_has_one_id() -> None:
 
 async def test_models_live_6_an_interruption_finishes_them_too() -> None:
     talk = await Talk([spoke("I was sa"), said("stop"), interrupted()]).hold()
-    assert shown(await talk.stored()) == ["voice: heard stop", "voice: spoke I was sa", "voice: interrupted"]
+    assert shown(await talk.stored()) == [
+        "voice: heard stop",
+        "voice: spoke I was sa",
+        "voice: interrupted",
+        "voice: (end)",
+    ]
 
 
 async def test_models_live_6_a_server_that_sends_the_whole_utterance_is_believed() -> None:
@@ -204,7 +209,7 @@ async def test_live_6_without_an_open_transcription_nothing_waits() -> None:
 
 async def test_live_6_what_is_held_back_is_let_go_when_the_session_ends() -> None:
     talk = await Talk([said("look"), call("look", "c1", what="a"), Hear(1)], tools=[look]).hold()
-    assert shown(await talk.stored()) == ["voice: heard look", "voice: look?", "voice: look!"]
+    assert shown(await talk.stored()) == ["voice: heard look", "voice: look?", "voice: look!", "voice: (end)"]
 
 
 async def test_live_6_a_text_behind_a_held_call_keeps_its_place() -> None:

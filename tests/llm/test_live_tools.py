@@ -271,6 +271,29 @@ async def test_tool_9_state_of_a_tool_goes_with_the_response_event() -> None:
     assert deltas == {(("noted", 1),)}
 
 
+@pytest.mark.parametrize("held", [False, True])
+async def test_eff_2_a_call_runs_at_the_place_that_the_log_gives_it(held: bool) -> None:
+    places: list[str] = []
+
+    @tool
+    def where(tool_context: ToolContext) -> dict[str, Any]:
+        """Say where."""
+        places.append(tool_context.path)
+        return {}
+
+    heard = [said("where")] if held else [Hear(1)]
+    talk = Talk(
+        [*heard, "hm", calls(call("where", "c1"), call("where", "c2")), Hear(1), "so ", call("where", "c3"), Hear(1),
+         turn_complete(), Hear(1), "and", call("where", "c4"), Hear(1), "end", turn_complete()],
+        tools=[where],
+    )  # fmt: skip
+    await talk.hold(*(["again"] if held else ["go", "again"]))
+    assert talk.run.session is not None
+    logged = [f"{c.path}/{c.name}@{c.turn}-{c.number}" for c in talk.run.session.history().calls]
+    assert len(places) == 4
+    assert sorted(places) == sorted(logged)
+
+
 async def test_agt_18_end_invocation_ends_the_session() -> None:
     @tool
     def enough(tool_context: ToolContext) -> dict[str, Any]:
@@ -343,7 +366,7 @@ async def test_hnd_5_a_long_running_call_that_closing_cut_waits_for_nobody() -> 
         await started.wait()
 
     talk = await Talk([Hear(1), call("slow", "c1"), until_started], tools=[slow]).hold("go")
-    assert shown(await talk.stored()) == ["user: go", "voice: slow?", "voice: slow!"]
+    assert shown(await talk.stored()) == ["user: go", "voice: slow?", "voice: slow!", "voice: (end)"]
     assert talk.run.open_calls == []
     assert talk.run.outcome is not None
     assert talk.run.outcome.kind == "completed"

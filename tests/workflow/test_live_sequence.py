@@ -47,6 +47,7 @@ async def test_live_20_a_child_that_says_it_is_done_is_followed_by_the_next(wait
         "ask: turn_complete",
         "ask: task_completed?",
         "ask: task_completed!",
+        "ask: (end)",
         "book: Booked.",
         "book: turn_complete",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from hookwork.platform import new_uuid, timestamp
 from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part
@@ -74,18 +75,24 @@ class EventMaker:
 
     def interrupted_calls(self, calls: Sequence[FunctionCall]) -> Event:
         """The response to long-running calls that the end of the session cut: they wait for nobody (core HND-5)."""
-        flow = self._flow
         error = {"error": "interrupted: the session ended before this call had a result"}
         parts = [Part(function_response=FunctionResponse(id=call.id, name=call.name, response=error)) for call in calls]
+        return self._own(content=Content(role="user", parts=parts), node_info=self._flow.path_info)
+
+    def end(self) -> Event:
+        """A marker: the call is over."""
+        return self._own(node_info=self._flow.stamp_info)
+
+    def _own(self, **fields: Any) -> Event:
+        flow = self._flow
         return Event(
             id=new_uuid(),
             timestamp=timestamp(),
             invocation_id=flow.inv.invocation_id,
             author=flow.agent.name,
-            content=Content(role="user", parts=parts),
             branch=flow.ctx.branch,
             isolation_scope=flow.ctx.isolation_scope,
-            node_info=flow.path_info,
+            **fields,
         )
 
 

@@ -37,7 +37,7 @@ class Outbox:
         self._sent: list[_Entry] = []
         self._changes = Changes()
         self.up = False
-        self._in_turn = False
+        self._in_turn = self._sending = False
         #: the line broke after it had been up, and is not up again.
         self.broken = False
 
@@ -80,16 +80,20 @@ class Outbox:
             while not self._waiting:
                 await self._changes.next()
             item = self._waiting.popleft()
-            if isinstance(item, _Entry):
-                self._sent.append(item)  # first: a send that fails must not lose it
-                await connection.send_content(item.content)
-            else:
-                await connection.send_realtime(item)
-            self._changes.fire()
+            self._sending = True
+            try:
+                if isinstance(item, _Entry):
+                    self._sent.append(item)  # first: a send that fails must not lose it
+                    await connection.send_content(item.content)
+                else:
+                    await connection.send_realtime(item)
+            finally:
+                self._sending = False
+                self._changes.fire()
 
     async def flushed(self) -> None:
-        """Until all that waits was handed to the connection, or there is none any more."""
-        while self._waiting and not self.broken:
+        """Until all that waits was sent, or there is no connection any more."""
+        while (self._waiting or self._sending) and not self.broken:
             await self._changes.next()
 
     # --- what the model said ------------------------------------------------------------------------------------------

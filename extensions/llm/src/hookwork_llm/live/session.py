@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 from hookwork.confirmation import REQUEST_CONFIRMATION
@@ -48,7 +48,7 @@ from hookwork_llm.live.recorder import Recorder
 from hookwork_llm.live.recovery import Recovery
 from hookwork_llm.live.request import LiveFlow
 from hookwork_llm.live.streams import Streams
-from hookwork_llm.standing import hand_over_is_due
+from hookwork_llm.standing import hand_over_is_due, sort_calls
 
 if TYPE_CHECKING:
     from hookwork.records.session import Session
@@ -58,6 +58,8 @@ logger = logging.getLogger("hookwork.live")
 
 #: Seconds between the response of `task_completed` and the end of the connection, for the model to hear it (LIVE-14).
 LEAVE_DELAY = 0.1
+#: Seconds that the end of a session waits for a line that takes nothing more.
+SEND_TIMEOUT = 5.0
 
 
 async def run_live_flow(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
@@ -130,6 +132,9 @@ class LiveSession:
             await self.crew.end()
             for event in await self._farewell():
                 yield event
+            marker = self._end_marker()
+            if marker is not None:
+                yield marker
         except Exception:
             await self.crew.end()
             for event in await self._salvage():
@@ -343,7 +348,9 @@ class LiveSession:
             self.crew.start(self._leave_after_sending())
 
     async def _leave_after_sending(self, delay: float = 0.0) -> None:
-        await self._outbox.flushed()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SEND_TIMEOUT):
+                await self._outbox.flushed()
         if delay:
             await sleep(delay)
         self.inbox.post(Leave())
@@ -410,6 +417,13 @@ class LiveSession:
         if left is not None and not events:
             events.append(left)
         return events
+
+    def _end_marker(self) -> Event | None:
+        """The end of a call whose last event is none, because it came after the end of a turn (ACT-14)."""
+        view = self.ctx.view
+        if self.inv.ended or view.record is None or self.agent.standing(view) is not Standing.PENDING:
+            return None
+        return None if sort_calls(view, self.agent, self.ctx).executable else self._maker.end()
 
     async def _salvage(self) -> list[Event]:
         """The session ends by an error: what was said and done before it is stored all the same."""
