@@ -57,10 +57,14 @@ def test_the_examples_print_what_the_readme_shows(store: None, hookwork: Any) ->
 
 
 def test_the_shown_file_can_be_imported() -> None:
-    found = list(entries(io.BytesIO(block("json").encode())))
-    assert [(bool(entry.session), bool(entry.event), entry.problem, entry.remark) for entry in found] == [
-        (True, False, "", ""),
-        (False, True, "", ""),
+    shown = "".join(re.findall(r"```json\n(.*?)```", SECTION, re.DOTALL))
+    found = list(entries(io.BytesIO(shown.encode())))
+    assert [
+        (bool(entry.session), bool(entry.event), bool(entry.artifact), entry.problem, entry.remark) for entry in found
+    ] == [
+        (True, False, False, "", ""),
+        (False, True, False, "", ""),
+        (False, False, True, "", ""),
     ]
 
 

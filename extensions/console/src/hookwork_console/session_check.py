@@ -13,6 +13,7 @@ from hookwork_console.session_lines import Entry, SessionLine, entries
 if TYPE_CHECKING:
     from hookwork.records.event import Event
     from hookwork.services import SessionService
+    from hookwork_console.session_artifacts import ArtifactLine
 
 #: How many problems are told one by one.
 MOST_PROBLEMS = 20
@@ -27,6 +28,7 @@ class Planned(NamedTuple):
     Attributes:
         line: number of its line.
         events: how many will be stored.
+        artifacts: how many versions of files stand behind them.
         exists: the store holds a session of this name.
         stored: how many events of an interrupted import it holds: those, in order, and no other; None: something else.
     """
@@ -36,6 +38,7 @@ class Planned(NamedTuple):
     id: str
     line: int
     events: int = 0
+    artifacts: int = 0
     exists: bool = False
     stored: int | None = None
 
@@ -87,6 +90,8 @@ async def check(
             await checker.session(entry.number, entry.session, broken=bool(entry.problem))
         elif entry.event is not None:
             checker.event(entry, entry.event)
+        elif entry.artifact is not None:
+            checker.artifact(entry, entry.artifact)
     await checker.end_session()
     return checker.checked()
 
@@ -106,7 +111,8 @@ class _Checker:
         self._current: Planned | None = None
         self._line: SessionLine | None = None
         self._ids: dict[str, int] = {}
-        self._unnamed = self._partial = 0
+        self._unnamed = self._partial = self._versions = 0
+        self._newest: dict[str, int] = {}
         self._muted = False
         self._last: dict[str, object] = {}
         self._dropped: set[str] = set()
@@ -133,6 +139,7 @@ class _Checker:
         planned = Planned(app_name, user_id, line.id, number)
         self._current, self._line = planned, line
         self._ids, self._unnamed, self._partial, self._last = {}, 0, 0, {}
+        self._versions, self._newest = 0, {}
         wrong = list(self._wrong_ids(planned))
         for text in wrong:
             self.problem(number, text)
@@ -190,6 +197,19 @@ class _Checker:
                     self._dropped.add(name)
                     self.remark(number, f"this store does not keep {name} of events")
 
+    def artifact(self, entry: Entry, line: ArtifactLine) -> None:
+        """A version of a file of the session that was begun last."""
+        if self._muted or entry.problem:
+            return
+        newest = self._newest.get(line.artifact, -1)
+        if self._current is None:
+            self.problem(entry.number, "an artifact stands before the first session; a session's line comes first")
+        elif line.version <= newest:
+            self.problem(entry.number, f"version {line.version} of {line.artifact!r} stands behind version {newest}")
+        else:
+            self._newest[line.artifact] = line.version
+            self._versions += 1
+
     async def end_session(self) -> None:
         """The session that was begun last is over."""
         planned, line = self._current, self._line
@@ -204,7 +224,8 @@ class _Checker:
             self.remark(planned.line, f"the events end with other values of {names} than the state; theirs are stored")
         if planned.exists:
             planned = planned._replace(stored=await self._interrupted(planned))
-        self._planned.append(planned._replace(events=len(self._ids) + self._unnamed))
+        events = len(self._ids) + self._unnamed
+        self._planned.append(planned._replace(events=events, artifacts=self._versions))
 
     @staticmethod
     def _ends_differently(line: SessionLine, key: str, value: object) -> bool:

@@ -5,38 +5,49 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from hookwork.errors import BackendError, ConfigurationError, SessionNotFoundError
+from hookwork_console.session_artifacts import artifact_lines
 from hookwork_console.session_lines import lines_of
 
 if TYPE_CHECKING:
-    from hookwork.services import SessionService
+    from hookwork.services import ArtifactService, SessionService
     from hookwork_console.session_store import Key
 
 Write = Callable[[bytes], Any]
 
 
 class Exported(NamedTuple):
-    """One session that was written, with how many events; ``failure`` says why it was not."""
+    """One session that was written, with how many events and versions of files; ``failure`` says why it was not."""
 
     key: Key
     events: int = 0
+    artifacts: int = 0
     failure: str = ""
 
 
-async def export_sessions(service: SessionService, keys: Iterable[Key], write: Write) -> AsyncGenerator[Exported, None]:
+async def export_sessions(
+    service: SessionService,
+    keys: Iterable[Key],
+    write: Write,
+    artifacts: ArtifactService | None = None,
+    users: set[tuple[str, str]] | None = None,
+) -> AsyncGenerator[Exported, None]:
     """Write sessions, one after the other; what cannot be read is told and left out whole.
 
     Args:
         keys: which sessions, in which order.
         write: gets one line with its end at a time.
+        artifacts: where the files of the sessions are; None: they are not written.
+        users: (app, user) whose own files are written already.
 
     Raises:
-        BackendError: the store cannot be reached.
+        BackendError: a store cannot be reached.
     """
+    users = set() if users is None else users
     for key in keys:
         try:
             session = await service.get_session(**key._asdict())
@@ -50,7 +61,13 @@ async def export_sessions(service: SessionService, keys: Iterable[Key], write: W
             continue
         for line in lines_of(session):
             write(line)
-        yield Exported(key, events=len(session.events))
+        versions = 0
+        if artifacts is not None:
+            async with aclosing(artifact_lines(artifacts, key, users)) as lines:
+                async for line in lines:
+                    write(line)
+                    versions += 1
+        yield Exported(key, events=len(session.events), artifacts=versions)
 
 
 @contextmanager

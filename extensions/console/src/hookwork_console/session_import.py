@@ -10,11 +10,12 @@ import msgspec
 
 from hookwork.errors import HookworkError
 from hookwork.platform import new_uuid
+from hookwork_console.session_artifacts import ArtifactLine, ArtifactWriter
 
 if TYPE_CHECKING:
     from hookwork.records.event import Event
     from hookwork.records.session import Session
-    from hookwork.services import SessionService
+    from hookwork.services import ArtifactService, SessionService
     from hookwork_console.session_check import Planned
     from hookwork_console.session_lines import SessionLine
 
@@ -23,13 +24,14 @@ OnConflict = Literal["refuse", "skip", "new-id"]
 _SHARED = ("app:", "user:")
 
 
-class Imported(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Imported(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What became of one session of a file.
 
     Attributes:
         id: in the file.
         stored_as: in the store; None when it was skipped.
-        events: how many were stored.
+        events, artifacts: how many were stored, of files each version.
+        kept: files of the user that the store had already, and which stay as they are.
     """
 
     id: str
@@ -37,13 +39,16 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     user_id: str
     stored_as: str | None
     events: int
+    artifacts: int = 0
+    kept: tuple[str, ...] = ()
 
 
 async def import_sessions(
     service: SessionService,
-    sessions: Iterator[tuple[SessionLine, Iterator[Event]]],
+    sessions: Iterator[tuple[SessionLine, Iterator[Event | ArtifactLine]]],
     planned: Sequence[Planned],
     *,
+    artifacts: ArtifactService | None = None,
     on_conflict: OnConflict = "refuse",
     done: Callable[[Imported], None],
     note: Callable[[str], None],
@@ -56,6 +61,7 @@ async def import_sessions(
     Args:
         sessions: what `by_session` reads; as many are taken as are planned.
         planned: what `check` found of these.
+        artifacts: where their files go; None: these are passed over.
         on_conflict: of a session that exists: ``refuse`` lets the store raise, ``skip`` leaves it out, ``new-id``
             stores it under a fresh id.
         done: called after each session.
@@ -66,15 +72,15 @@ async def import_sessions(
         HookworkError: what the store raises.
     """
     for plan in planned:
-        line, events = next(sessions)
+        line, items = next(sessions)
         if plan.exists and on_conflict == "skip":
             done(_imported(plan, None, 0))
             continue
-        writer = _Writer(service, plan, fresh=plan.exists and on_conflict == "new-id")
+        writer = _Writer(service, plan, artifacts, fresh=plan.exists and on_conflict == "new-id")
         try:
             await writer.begin(line)
-            for event in events:
-                await writer.append(event)
+            for item in items:
+                await (writer.save(item) if isinstance(item, ArtifactLine) else writer.append(item))
             stored = await writer.finish()
         except BaseException:
             await writer.abandon(note)
@@ -95,14 +101,19 @@ class _Writer:
     state, which stays when the session is deleted (services SES-3, SES-10).
     """
 
-    def __init__(self, service: SessionService, plan: Planned, *, fresh: bool) -> None:
+    def __init__(
+        self, service: SessionService, plan: Planned, artifacts: ArtifactService | None, *, fresh: bool
+    ) -> None:
         self._service = service
         self._plan = plan
         own_ids = service.capabilities.user_provided_session_id
         self._id = (new_uuid() if fresh else plan.id) if own_ids else None
         self._place = {"app_name": plan.app_name, "user_id": plan.user_id}
         self._handle: Session | None = None
-        self._events = 0
+        self._artifacts = artifacts
+        self._files: ArtifactWriter | None = None
+        self._events = self._versions = 0
+        self._kept: dict[str, None] = {}
         self._before: Mapping[str, Any] = {}
         self._wanted: Mapping[str, Any] = {}
         self._written: dict[str, Any] = {}
@@ -133,16 +144,32 @@ class _Writer:
         await self._service.append_event(self._opened(), event)
         self._events += 1
 
+    async def save(self, line: ArtifactLine) -> None:
+        """Store a version of a file, where files are wanted."""
+        if self._artifacts is None:
+            return
+        if self._files is None:
+            self._files = ArtifactWriter(self._artifacts, {**self._place, "session_id": self._opened().id})
+        if await self._files.save(line):
+            self._versions += 1
+        else:
+            self._kept[line.artifact] = None
+
     async def finish(self) -> Imported:
-        """Set shared keys right."""
+        """Set shared keys right, and the files."""
         await self._put_back(self._wanted)
-        return _imported(self._plan, self._opened().id, self._events)
+        if self._files is not None:
+            await self._files.finish()
+        done = _imported(self._plan, self._opened().id, self._events)
+        return msgspec.structs.replace(done, artifacts=self._versions, kept=tuple(self._kept))
 
     async def abandon(self, note: Callable[[str], None]) -> None:
         """Remove what was begun."""
         if self._handle is None:
             return
         try:
+            if self._files is not None:
+                await self._files.abandon()
             await self._service.delete_session(**self._place, session_id=self._handle.id)
             await self._put_back(self._before)
         except (HookworkError, asyncio.CancelledError) as error:

@@ -1,4 +1,4 @@
-"""Sessions as JSON Lines in the wire form of ADK: a line for the session, then one for each of its events.
+"""Sessions as JSON Lines in the wire form of ADK: a line for the session, one for each of its events and files.
 
 Camel case and epoch seconds, by the kernel's codec (services COD-1). A file holds any number of sessions. Read are the
 other spellings of ADK too, and a session that brings its events inside, as ``hookwork chat --save-session`` writes it.
@@ -18,6 +18,7 @@ from hookwork.records.base import Record, set_field
 from hookwork.records.codec import dump_json, load
 from hookwork.records.event import Event, frozen_delta
 from hookwork.records.frozen import FrozenDict
+from hookwork_console.session_artifacts import ArtifactLine, checked_artifact
 
 if TYPE_CHECKING:
     from hookwork.records.session import Session
@@ -46,7 +47,7 @@ class SessionLine(Record):
 
 
 class Entry(NamedTuple):
-    """What stands on one line: a session, an event, or a problem that says what is wrong with the line.
+    """What stands on one line: a session, an event, a file of it, or a problem that says what is wrong with the line.
 
     Attributes:
         number: of the line, from 1.
@@ -57,6 +58,7 @@ class Entry(NamedTuple):
     number: int
     session: SessionLine | None = None
     event: Event | None = None
+    artifact: ArtifactLine | None = None
     problem: str = ""
     remark: str = ""
 
@@ -92,8 +94,8 @@ def entries(stream: BinaryIO) -> Iterator[Entry]:
         yield from _of_line(number, line)
 
 
-def by_session(found: Iterable[Entry]) -> Iterator[tuple[SessionLine, Iterator[Event]]]:
-    """Each session of a sound file with its events, which are read as they are asked for and passed over if not."""
+def by_session(found: Iterable[Entry]) -> Iterator[tuple[SessionLine, Iterator[Event | ArtifactLine]]]:
+    """Each session of a sound file with its events and files, read as they are asked for and passed over if not."""
     begun = 0
 
     def number(entry: Entry) -> int:
@@ -104,7 +106,7 @@ def by_session(found: Iterable[Entry]) -> Iterator[tuple[SessionLine, Iterator[E
     for _, group in groupby(found, number):
         line = next(group).session
         if line is not None:
-            yield line, (entry.event for entry in group if entry.event is not None)
+            yield line, (item for entry in group if (item := entry.event or entry.artifact) is not None)
 
 
 def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -118,8 +120,13 @@ def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def _of_line(number: int, line: bytes) -> Iterator[Entry]:
-    of_session = _is_session(line)
+    kind = _kind_of(line)
+    of_session = kind is SessionLine
     try:
+        if kind is ArtifactLine:
+            artifact = load(ArtifactLine, line)
+            yield Entry(number, artifact=artifact, problem=checked_artifact(artifact))
+            return
         if not of_session:
             yield Entry(number, event=load(Event, line))
             return
@@ -151,11 +158,16 @@ def _inside(number: int, events: Any) -> Iterator[Entry]:
 
 def _told(error: ValidationError) -> str:
     """The text of an error as a person knows the file: a session there is no class, and a line is one line."""
-    return str(error).replace("SessionLine", "Session", 1).replace("(line 1, column", "(column", 1)
+    return (
+        str(error)
+        .replace("SessionLine", "Session", 1)
+        .replace("ArtifactLine", "Artifact", 1)
+        .replace("(line 1, column", "(column", 1)
+    )
 
 
-def _is_session(line: bytes) -> bool:
-    """Whether a line is a session's, told by its keys; what is no object at all is left to the reader of events."""
+def _kind_of(line: bytes) -> type[SessionLine | ArtifactLine | Event]:
+    """What a line is, told by its keys; what is no object at all is left to the reader of events."""
     try:
         keys: Iterable[str] = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -163,8 +175,12 @@ def _is_session(line: bytes) -> bool:
         try:
             keys = json.loads(line)
         except (ValueError, RecursionError):
-            return False
+            return Event
         if not isinstance(keys, dict):
-            return False
+            return Event
     names = {key.replace("_", "").lower() for key in keys}
-    return "appname" in names and not names & _OF_EVENTS
+    if names & _OF_EVENTS:
+        return Event
+    if "artifact" in names:
+        return ArtifactLine
+    return SessionLine if "appname" in names else Event

@@ -26,6 +26,7 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
     sessions: str | None = None
     app: str | None = None
     user: str | None = None
+    artifacts: str | None = None
 
 
 class Key(NamedTuple):
@@ -43,12 +44,14 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         app_name: ``""`` when the command needs none.
         user_id: None: all users of the app.
         name: the store's URL without secrets, for texts.
+        artifacts: the store of their files, when the command is about these too.
     """
 
     service: Any
     app_name: str
     user_id: str | None
     name: str
+    artifacts: Any = None
 
     async def keys(self) -> list[Key]:
         """All sessions, by user and id: the order does not change when a session is used."""
@@ -104,24 +107,29 @@ class Store(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         sessions: a URL, or the session service of the project's App, which stays open.
+        artifacts: the URL of the store of their files, or None.
     """
 
     sessions: Any
     settings: Any
     app_name: str
     user_id: str | None
+    artifacts: str | None = None
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Place]:
         """The open store; closed again when it is left. Raises ConfigurationError when nobody takes the URL."""
-        from hookwork.resolve import resolve_session_service
+        from hookwork.resolve import resolve_artifact_service, resolve_session_service
 
+        files, _ = resolve_artifact_service(self.artifacts, self.settings) if self.artifacts else (None, False)
         service: SessionService
         service, owned = resolve_session_service(self.sessions, self.settings)
         name = redact_url(self.sessions) if isinstance(self.sessions, str) else type(service).__name__
         try:
-            yield Place(service=service, app_name=self.app_name, user_id=self.user_id, name=name)
+            yield Place(service=service, app_name=self.app_name, user_id=self.user_id, name=name, artifacts=files)
         finally:
+            if files is not None:
+                await files.close()
             if owned:
                 await service.close()
 
@@ -140,7 +148,21 @@ def located(where: Where, settings: Settings, *, writes: bool = False) -> Store:
     if not app_name and not writes:
         raise click.UsageError("whose sessions? name the app: --app NAME, or set `app` or `agent` in the settings")
     _check(sessions, writes=writes)
-    return Store(sessions=sessions, settings=settings, app_name=app_name or "", user_id=where.user)
+    return Store(
+        sessions=sessions,
+        settings=settings,
+        app_name=app_name or "",
+        user_id=where.user,
+        artifacts=_checked_artifacts(where.artifacts),
+    )
+
+
+def _checked_artifacts(url: str | None) -> str | None:
+    if url is not None and url.lower().partition(":")[0] == "memory":
+        raise ConfigurationError(
+            "artifacts in memory end with the process that made them; name a store: --artifacts file:///folder"
+        )
+    return url
 
 
 def _named(where: Where, settings: Settings) -> tuple[Any, str | None]:

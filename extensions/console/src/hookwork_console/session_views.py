@@ -80,7 +80,10 @@ def show_imported(terminal: Terminal, imported: Imported, *, as_json: bool) -> N
         terminal.result(f"skipped  {name}")
         return
     renamed = f" as {cell(imported.stored_as)}" if imported.stored_as != imported.id else ""
-    terminal.result(f"imported {name}{renamed}: {imported.events} event(s)")
+    files = f", {imported.artifacts} version(s) of artifacts" if imported.artifacts else ""
+    terminal.result(f"imported {name}{renamed}: {imported.events} event(s){files}")
+    if imported.kept:
+        terminal.note(f"{name}: {', '.join(map(cell, imported.kept))} is in the store already and stays as it is")
 
 
 def show_deleted(terminal: Terminal, key: Key, *, as_json: bool) -> None:

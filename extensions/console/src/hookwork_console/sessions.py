@@ -52,6 +52,9 @@ def _store_options(app: str, user: str) -> Callable[[Any], Any]:
 
 _of_store = _store_options("Name of the app; default: the project's.", "User id; default: all users.")
 _into_store = _store_options("Store under this app, not the file's.", "Store under this user, not the file's.")
+_with_artifacts = click.option(
+    "--artifacts", "--artifact_service_uri", metavar="URL", help="The sessions' files too: file:///folder."
+)
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 
 
@@ -129,10 +132,12 @@ async def _show(session_id: str, where: Where, last: int | None, *, as_json: boo
 @_of_store
 @click.option("--all", "everything", is_flag=True, help="Every session of the app (of --user).")
 @click.option("--output", "-o", metavar="FILE", help="Write to this file; default: stdout.")
+@_with_artifacts
 def export_command(session_ids: tuple[str, ...], everything: bool, output: str | None, **where: Any) -> int:
     """Write sessions as JSON Lines.
 
-    They have the wire form of ADK: a line for a session, then one for each of its events.
+    They have the wire form of ADK: a line for a session, then one for each of its events. With --artifacts a line
+    for each version of its files follows.
     """
     if everything == bool(session_ids):
         raise click.UsageError("give the ids of the sessions to export, or --all; not both")
@@ -145,9 +150,10 @@ async def _export(ids: Sequence[str], where: Where, output: str | None) -> int:
     async with store.opened() as place:
         keys = await (place.find(ids) if ids else place.keys())
     with _target(terminal, output) as write:
-        sessions, events, failures = await _written(store, keys, write, terminal)
+        sessions, events, versions, failures = await _written(store, keys, write, terminal)
+    files = f", {versions} version(s) of artifacts" if store.artifacts else ""
     into = f" in {output}" if output is not None else ""
-    terminal.note(f"{sessions} session(s), {events} event(s){into}", style="bright_black")
+    terminal.note(f"{sessions} session(s), {events} event(s){files}{into}", style="bright_black")
     if failures:
         raise click.ClickException(f"{failures} session(s) could not be read and were left out")
     return 0
@@ -164,13 +170,16 @@ def _target(terminal: Terminal, output: str | None) -> Iterator[Write]:
         yield sys.stdout.buffer.write
 
 
-async def _written(store: Store, keys: Sequence[Key], write: Write, terminal: Terminal) -> tuple[int, int, int]:
-    """(sessions, events, failures) of an export."""
-    sessions = events = failures = 0
+async def _written(store: Store, keys: Sequence[Key], write: Write, terminal: Terminal) -> tuple[int, int, int, int]:
+    """(sessions, events, versions of files, failures) of an export."""
+    sessions = events = versions = failures = 0
+    users: set[tuple[str, str]] = set()
     for start in range(0, len(keys), _AT_ONCE):
         async with (
             store.opened() as place,
-            aclosing(export_sessions(place.service, keys[start : start + _AT_ONCE], write)) as exported,
+            aclosing(
+                export_sessions(place.service, keys[start : start + _AT_ONCE], write, place.artifacts, users)
+            ) as exported,
         ):
             async for done in exported:
                 if done.failure:
@@ -178,7 +187,8 @@ async def _written(store: Store, keys: Sequence[Key], write: Write, terminal: Te
                     terminal.note(f"{views.named(done.key.session_id, done.key.user_id)}: {done.failure}")
                 else:
                     sessions, events = sessions + 1, events + done.events
-    return sessions, events, failures
+                    versions += done.artifacts
+    return sessions, events, versions, failures
 
 
 # --- importing --------------------------------------------------------------------------------------------------------
@@ -194,6 +204,7 @@ async def _written(store: Store, keys: Sequence[Key], write: Write, terminal: Te
     show_default=True,
     help="What to do with a session whose id is taken.",
 )
+@_with_artifacts
 @_as_json
 def import_command(file: str, on_conflict: OnConflict, as_json: bool, **where: Any) -> int:
     """Store the sessions of a file.
@@ -212,6 +223,8 @@ async def _import(stream: BinaryIO, file: str, where: Where, on_conflict: OnConf
         checked = await check(place.service, stream, file, app_name=where.app, user_id=where.user)
     _refuse(checked, file, on_conflict, terminal)
     planned = checked.planned
+    if store.artifacts is None and (versions := sum(plan.artifacts for plan in planned)):
+        terminal.note(f"{versions} version(s) of artifacts are left out; --artifacts URL stores them too")
     done: list[Imported] = []
 
     def tell(imported: Imported) -> None:
@@ -226,7 +239,13 @@ async def _import(stream: BinaryIO, file: str, where: Where, on_conflict: OnConf
             some = planned[start : start + _AT_ONCE]
             async with store.opened() as place:
                 await import_sessions(
-                    place.service, sessions, some, on_conflict=on_conflict, done=tell, note=terminal.note
+                    place.service,
+                    sessions,
+                    some,
+                    artifacts=place.artifacts,
+                    on_conflict=on_conflict,
+                    done=tell,
+                    note=terminal.note,
                 )
     except BaseException:
         terminal.note(
