@@ -5,56 +5,33 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-import gc
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
+from tests.workflow.bare import Bare, events_of, output_of
 
 from hookwork import Content, Event, InvocationContext, Node, NodeConfig, build_node, text_content
 from hookwork.errors import GraphError, NodeFailed, ValidationError
 from hookwork_workflow import (
-    START,
     FunctionNode,
-    GraphNode,
     InputValidationError,
     Join,
-    MultipleOutputs,
     OutputValidationError,
     Retry,
     Routed,
-    Workflow,
     node,
-    progress,
     routed,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from hookwork.elsewhere import NodeContext  # type: ignore[import-not-found]
 
 
 @dataclass
 class City:
     name: str
-
-
-class Bare:
-    """As much of a context as these bodies use."""
-
-    def __init__(self, **state: Any) -> None:
-        self.state = state
-
-
-async def events_of(made: Node, input: Any = None, ctx: Any = None) -> list[Event]:
-    return [event async for event in made.run(ctx or Bare(), made.validate_input(input))]
-
-
-async def output_of(made: Node, input: Any = None, ctx: Any = None) -> Any:
-    [event] = await events_of(made, input, ctx)
-    return made.validate_output(event.output)
 
 
 async def test_node_an_async_function() -> None:
@@ -203,91 +180,6 @@ async def test_per_2_what_json_cannot_hold_raises_when_emitted() -> None:
 
     with pytest.raises(ValidationError, match=r"\$\.f: JSON cannot hold"):
         await events_of(gives, 1)
-
-
-async def test_node_an_async_generator_forwards_events_and_gives_one_value() -> None:
-    """§1.4: a text is said as well."""
-
-    @node
-    async def stream(city: City) -> AsyncIterator[Any]:
-        yield progress("formatting")
-        yield progress("almost", partial=True)
-        yield f"{city.name} is fine"
-        yield progress("done")
-
-    events = await events_of(stream, City("Oslo"))
-    assert [event.text for event in events] == ["formatting", "almost", "done", "Oslo is fine"]
-    assert [event.output for event in events] == [None, None, None, "Oslo is fine"]
-    assert [bool(event.partial) for event in events] == [False, True, False, False]
-    assert stream.kind == "emitting"
-    assert (stream.input_schema, stream.output_schema) == (City, None)
-
-
-async def test_node_a_generator_without_value_gives_no_terminal_event() -> None:
-    @node
-    async def stream(x: Any) -> AsyncIterator[Event]:
-        yield progress("one")
-
-    assert [event.text for event in await events_of(stream, 1)] == ["one"]
-    assert stream.output_schema is None
-
-
-async def test_node_6_two_values_of_one_generator_are_too_many() -> None:
-    @node
-    async def stream(x: Any) -> Any:
-        yield 1
-        yield 2
-
-    with pytest.raises(MultipleOutputs, match='node "stream" gave more than one output'):
-        await events_of(stream, 1)
-
-    @node
-    def plain(x: Any) -> Any:
-        yield 1
-        return 2
-
-    with pytest.raises(MultipleOutputs):
-        await events_of(plain, 1)
-
-
-async def test_node_a_plain_generator_is_stepped_in_a_thread_and_returns_its_value() -> None:
-    names = []
-
-    @node
-    def stream(x: int) -> Any:
-        names.append(threading.current_thread() is threading.main_thread())
-        yield progress("one")
-        return x + 1
-
-    events = await events_of(stream, 1)
-    assert [(event.text, event.output) for event in events] == [("one", None), ("", 2)]
-    assert names == [False]
-
-
-@pytest.mark.parametrize("inline", [True, False])
-async def test_node_a_generator_is_closed_when_the_node_is_left_early(inline: bool) -> None:
-    closed = []
-
-    async def one(x: Any) -> Any:
-        try:
-            yield progress("one")
-            yield progress("two")
-        finally:
-            closed.append("async")
-
-    def other(x: Any) -> Any:
-        try:
-            yield progress("one")
-            yield progress("two")
-        finally:
-            closed.append("plain")
-
-    for function in (one, other):
-        events: Any = node(function, inline=inline).run(Bare(), 1)
-        assert (await anext(events)).text == "one"
-        await events.aclose()
-    assert closed == ["async", "plain"]
-    gc.collect()
 
 
 async def test_node_1_none_becomes_the_parameters_default() -> None:
@@ -541,132 +433,3 @@ def test_node_a_type_that_cannot_be_checked_names_the_node() -> None:
 
     with pytest.raises(GraphError, match=r'node "takes": its input: .*Opaque cannot be checked'):
         node(takes)
-
-
-# --- joins ----------------------------------------------------------------------------------------------------------
-
-
-async def test_join_2_the_map_is_handed_on_unchanged() -> None:
-    both = Join("both")
-    values = {"a": 1, "b": None}
-    assert both.gather(values) == values
-    assert await output_of(both, both.gather(values)) == values
-
-
-def test_join_3_a_schema_holds_for_each_predecessors_value() -> None:
-    both = Join("both", input_schema=City)
-    assert both.validate_input({"a": {"name": "x"}, "b": None}) == {"a": {"name": "x"}, "b": None}
-    with pytest.raises(InputValidationError, match='predecessor "b": ') as caught:
-        both.validate_input({"a": {"name": "x"}, "b": {"nam": "y"}})
-    assert caught.value.node == "both"
-
-
-@pytest.mark.parametrize(
-    ("require", "arrived", "optional", "ready"),
-    [
-        ("all", "ab", "", False),
-        ("all", "abc", "", True),
-        ("all", "", "abc", False),
-        ("all", "ab", "c", True),
-        ("all", "c", "c", False),
-        ("any", "", "", False),
-        ("any", "c", "", True),
-        (2, "a", "", False),
-        (2, "ac", "", True),
-        (3, "abc", "", True),
-    ],
-)
-def test_join_4_how_many_it_takes(require: Any, arrived: str, optional: str, ready: bool) -> None:
-    assert Join("both", require).is_ready(set(arrived), ["a", "b", "c"], set(optional)) is ready
-
-
-def test_join_4_the_least_it_takes() -> None:
-    names = ["a", "b", "c"]
-    assert [Join("both", require).least(names) for require in ("all", "any", 2)] == [3, 1, 2]
-    assert Join("both").least(names, ["c"]) == 2
-    assert Join("both").least(["a"], ["a"]) == 1
-
-
-async def test_join_1_a_wide_join_is_not_looked_through_at_each_arrival() -> None:
-    """A fan-out over n nodes takes linear time: the join is asked once, when enough have arrived."""
-    asked = []
-
-    class Counting(Join):
-        def is_ready(self, arrived: Any, predecessors: Any, optional: Any = ()) -> bool:
-            asked.append(len(arrived))
-            return super().is_ready(arrived, predecessors, optional)
-
-    steps = [node(lambda x: x, name=f"n{i}", inline=True) for i in range(300)]
-    trial = await Workflow("wide", START >> tuple(steps) >> Counting("all")).test(7)
-    assert len(trial.output) == 300
-    assert asked == [300]
-
-
-@pytest.mark.parametrize("require", [0, -1, True, "most", 1.5, None])
-def test_join_4_other_requirements_are_refused(require: Any) -> None:
-    with pytest.raises(GraphError, match='join "both": require is'):
-        Join("both", require)
-
-
-def test_api_3_a_type_checker_refuses_ends_that_disagree(tmp_path: Any) -> None:
-    """`city >> write` with an output that is not the input; the others must pass."""
-    mypy = pytest.importorskip("mypy.api", reason="mypy is not installed")
-    lines = {
-        "good = START >> city >> weather": True,
-        "good2: Edges[str, int] = city >> weather": True,
-        "good3 = city >> (weather, weather) >> Join('j') >> anything": True,
-        "bad = weather >> weather": False,
-        "bad2 = START >> city >> city": False,
-        "bad3: Edges[str, str] = city >> weather": False,
-        "good4 = city.on({'x': weather, DEFAULT: anything})": True,
-        "text: str = 'x'": True,
-    }
-    head = (
-        "from typing import Any\n"
-        "from hookwork import InvocationContext\n"
-        "from hookwork_workflow import DEFAULT, START, Edges, Join, node\n"
-        "@node\nasync def city(text: str) -> bytes: return b''\n"
-        "@node(timeout=5)\nasync def weather(c: bytes, *, ctx: InvocationContext) -> int: return 1\n"
-        "@node\ndef anything(x: Any) -> Any: return x\n"
-    )
-    source = tmp_path / "flow.py"
-    source.write_text(head + "\n".join(lines) + "\n")
-    out, err, _ = mypy.run([str(source), "--no-incremental", "--follow-imports=silent", "--no-error-summary"])
-    assert err == ""
-    first = head.count("\n") + 1
-    wrong = {int(line.split(":")[1]) for line in out.splitlines() if ": error:" in line}
-    assert wrong == {first + i for i, good in enumerate(lines.values()) if not good}, out
-
-
-def test_graph_node_is_the_kernels_contract() -> None:
-    assert issubclass(GraphNode, Node)
-
-
-def test_api_4_the_public_names() -> None:
-    """Re-exported from the kernel, its own, and the exceptions; each is where the spec says."""
-    import hookwork.errors
-    import hookwork.node
-    import hookwork_workflow
-
-    kernel = ("Node", "NodeConfig", "NodeOutcome", "Pause", "build_node")
-    own = (
-        *("Workflow", "WorkflowAgent", "node", "Edge", "EdgeBuilder", "START", "DEFAULT", "Join", "Retry"),
-        *("RequestInput", "parallel", "routed", "progress", "SequentialAgent", "ParallelAgent", "LoopAgent"),
-    )
-    family = (
-        *("NodeRunError", "InputValidationError", "NodeTimeout", "MultipleOutputs", "MultipleRoutes"),
-        *("MultipleTerminalOutputs", "OutputAlreadyDelegated"),
-    )
-    errors = (
-        *("GraphError", "NodeFailed", *family, "InvalidRunId", "InvalidRunNodeContext", "ReplayDivergence"),
-        *("GraphChanged", "RunawayGraph"),
-    )
-    for name in kernel:
-        assert getattr(hookwork_workflow, name) is getattr(hookwork.node, name)
-    for name in (*own, *errors):
-        assert name in hookwork_workflow.__all__
-        assert getattr(hookwork_workflow, name) is not None
-    assert all(issubclass(getattr(hookwork_workflow, name), hookwork.errors.NodeFailed) for name in family)
-    assert all(issubclass(getattr(hookwork_workflow, name), Exception) for name in errors)
-    assert issubclass(hookwork_workflow.NodeTimeout, TimeoutError)  # TMO-1
-    assert callable(hookwork_workflow.parallel)  # the function, not a module of that name
