@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -378,6 +379,30 @@ async def test_pol_5_a_run_does_not_wait_for_a_live_run() -> None:
 
         with pytest.raises(SessionBusyError, match="live run"):
             await asyncio.create_task(other())
+
+
+async def test_pol_5_a_run_does_not_queue_behind_a_live_run_that_waits_itself() -> None:
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(ctx: InvocationContext) -> AsyncIterator[Event]:
+        began.set()
+        await go_on.wait()
+        yield Event(content=text_content("done"))
+
+    runner = runner_of(Echo(name="echo"))
+    slow_runner = Runner(
+        Agent(name="slow", body=slow), app_name=runner.app_name, sessions=runner.sessions, settings=Settings()
+    )
+    first = asyncio.create_task(slow_runner.run(user_id="u", session_id="s", message="hi").wait())
+    await began.wait()
+    waiting = live(runner)
+    second = asyncio.create_task(talk(waiting, "hello"))
+    await asyncio.sleep(0)
+    with pytest.raises(SessionBusyError, match="waits for session"):
+        await slow_runner.run(user_id="u", session_id="s", message="me too").wait()
+    go_on.set()
+    assert (await first).kind == "completed"
+    assert "you said hello" in texts(await second)
 
 
 async def test_pol_4_supersede_ends_a_live_run() -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from tests.llm.live_talks import Talk
 
+from hookwork import LiveRunConfig, Plugin, Runner, Settings, ToolContext
 from hookwork.errors import LiveConnectionClosed, ModelError
 from hookwork.platform import use_sleep
-from hookwork_llm import tool
-from hookwork_testkit import Cut, Hear, call
-from hookwork_testkit.live import turn_complete
+from hookwork_llm import LlmAgent, tool
+from hookwork_testkit import Cut, Hear, ScriptedLiveModel, call
+from hookwork_testkit.live import audio, turn_complete
 
 
 class Clock:
@@ -134,3 +135,115 @@ async def test_live_10_closing_while_there_is_no_line_ends_the_session_at_once()
     assert talk.run.outcome is not None
     assert talk.run.outcome.kind == "completed"
     assert len(talk.connections) == 1
+
+
+async def test_run_20_an_on_event_that_raises_ends_the_run_and_closes_the_line() -> None:
+    class Strict(Plugin):
+        name = "strict"
+
+        def on_event(self, event: Any) -> None:
+            if event.text == "bad":
+                raise ValueError("not allowed")
+
+    talk = Talk([Hear(1), "good", turn_complete(), "bad", turn_complete()], close=False, plugins=[Strict()])
+    with pytest.raises(ValueError, match="not allowed"):
+        await talk.hold("hi")
+    assert talk.line.closed
+    assert [event.text for event in await talk.stored() if event.content] == ["hi", "good"]
+
+
+async def test_run_14_an_on_user_message_that_raises_ends_the_run_and_nothing_is_sent() -> None:
+    class Strict(Plugin):
+        name = "strict"
+
+        def on_user_message(self, message: Any) -> None:
+            raise ValueError("not allowed")
+
+    talk = Talk([], close=False, plugins=[Strict()])
+    with pytest.raises(ValueError, match="not allowed"):
+        await talk.hold("hi")
+    assert talk.line.closed
+    assert talk.line.contents == []
+    assert [event.author for event in await talk.stored()] == []
+
+
+async def test_run_21_an_append_that_fails_ends_the_run() -> None:
+    talk = Talk([Hear(1), "yes", turn_complete()], close=False)
+
+    async def full(*_: Any, **__: Any) -> Any:
+        raise OSError("disk full")
+
+    await talk.hold_until("~yes", "hi")
+    talk.runner.sessions.append_event = full  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="disk full"):
+        await anext(talk.run)
+    assert talk.line.closed
+
+
+async def test_live_6_a_slow_consumer_slows_the_server_down() -> None:
+    talk = Talk([Hear(1), *[audio() for _ in range(1000)], turn_complete()])
+    await talk.run.send("hi")
+    events = aiter(talk.run)
+    await anext(events)
+    for _ in range(3000):
+        await asyncio.sleep(0)
+    left = len(talk.line._script)
+    assert left > 800, "the server was read far ahead of the consumer"
+    rest = 1
+    while (await anext(talk.run, None)) is not None:
+        rest += 1
+    assert rest == 1001
+
+
+async def test_inv_1_a_tool_sees_its_own_call_in_the_session() -> None:
+    seen: list[list[str]] = []
+
+    @tool
+    def look(tool_context: ToolContext) -> dict[str, Any]:
+        """Look."""
+        seen.append([c.name or "" for event in tool_context.session.events for c in event.function_calls])
+        return {}
+
+    await Talk([Hear(1), call("look", "c1"), Hear(1), turn_complete()], tools=[look]).hold("hi")
+    assert seen == [["look"]]
+
+
+async def test_conc_1_many_live_runs_on_one_runner_are_independent() -> None:
+    model = ScriptedLiveModel(*([[Hear(1), _echo, turn_complete()]] * 50))
+    runner = Runner.in_memory(LlmAgent(name="voice", model=model), settings=Settings())
+
+    async def one(number: int) -> str:
+        run = runner.run_live(user_id="u", session_id=f"s{number}", config=LiveRunConfig())
+        await run.send(f"n{number}")
+        texts = []
+        async for event in run:
+            if event.turn_complete:
+                await run.close()
+            elif not event.partial and event.content is not None:
+                texts.append(event.text)
+        return "".join(texts)
+
+    assert await asyncio.gather(*(one(number) for number in range(50))) == [f"you said n{i}" for i in range(50)]
+    assert model.open_connections == 0
+
+
+def _echo(connection: Any) -> str:
+    return f"you said {connection.texts[-1]}"
+
+
+async def test_tel_12_a_connection_is_a_span_of_its_own() -> None:
+    trace = pytest.importorskip("opentelemetry.sdk.trace", reason="the OpenTelemetry SDK is not installed")
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter, provider = InMemorySpanExporter(), trace.TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    talk = Talk([Hear(1), call("nope", "c1"), Hear(1), "yes", turn_complete()])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hookwork.lifecycle.active_tracer", lambda: provider.get_tracer("test"))
+        await talk.hold("hi")
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    assert {"invoke_agent voice", "generate_content scripted-live", "execute_tool nope"} <= set(spans)
+    agent = spans["invoke_agent voice"].context.span_id
+    assert spans["generate_content scripted-live"].parent.span_id == agent
+    assert spans["execute_tool nope"].parent.span_id == agent
