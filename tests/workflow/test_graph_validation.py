@@ -241,6 +241,12 @@ def test_gv_12_a_join_is_compared_with_each_predecessor() -> None:
     assert only("schema_mismatch", START >> (one, other) >> both).edges == (("other", "both"),)
 
 
+def test_gv_12_an_agent_has_the_schemas_that_it_declares() -> None:
+    agent = LlmAgent(name="finder", model="offline", output_schema=City)
+    assert only("schema_mismatch", START >> agent >> takes(Report)).edges == (("finder", "taker"),)
+    assert compile_graph("wf", START >> agent >> takes(City)).terminal == {"taker"}
+
+
 def test_gv_12_an_agent_without_schema_gives_anything() -> None:
     """WT-17."""
     agent = LlmAgent(name="free", model="offline")

@@ -209,6 +209,12 @@ def _cycle(plan: _Plan) -> Iterator[GraphError]:
             return
 
 
+def _declared(node: Any, which: str) -> Any:
+    """A schema of a node, or of the agent that it is."""
+    own = getattr(node, which)
+    return own if own is not None else getattr(_agent_of(node), which, None)
+
+
 def _schema_mismatch(plan: _Plan) -> Iterator[GraphError]:
     """GV-12. A join's schema is that of each predecessor's value."""
     from hookwork_workflow.schemas import schemas_agree
@@ -216,7 +222,7 @@ def _schema_mismatch(plan: _Plan) -> Iterator[GraphError]:
     for edge in plan.edges:
         if edge.source is START or edge.target is START:
             continue
-        given, taken = edge.source.output_schema, edge.target.input_schema
+        given, taken = _declared(edge.source, "output_schema"), _declared(edge.target, "input_schema")
         if given is not None and taken is not None and not schemas_agree(given, taken):
             source, target = edge.source.name, edge.target.name
             yield _fault(
