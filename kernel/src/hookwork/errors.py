@@ -6,7 +6,7 @@ these classes (or subclasses) and keep a driver's or an SDK's own error as ``__c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -253,6 +253,38 @@ class ConfirmationRequired(ToolError):
 
 class ConfirmationRejected(ToolError):
     """A person rejected the call; the body was not run."""
+
+
+# --- credentials -----------------------------------------------------------------------------------------------------
+
+
+class AuthError(HookworkError, RuntimeError):
+    """A request gets no credential (crosscutting AUTH-9)."""
+
+
+class CredentialError(AuthError):
+    """A credential could not be minted or written on headers."""
+
+
+class ConsentRejectedError(AuthError):
+    """A person refused the consent that a request needs."""
+
+
+class ConsentRequiredError(AuthError):
+    """A person has to consent first (AUTH-5). A tool call that meets it pauses until a client answers.
+
+    Attributes:
+        auth_uri: the page to visit. nonce: issued with it; the answer's ``state`` must be the same. key: names the
+        credential, also for `hookwork.credentials.consent_answer`. config: further keys of the AuthConfig that the
+        client is shown; secrets are taken out of it.
+    """
+
+    def __init__(self, auth_uri: str, nonce: str, key: str, config: Mapping[str, Any] | None = None) -> None:
+        super().__init__(f"consent is needed for {key!r}; visit {auth_uri}")
+        self.auth_uri = auth_uri
+        self.nonce = nonce
+        self.key = key
+        self.config = dict(config or {})
 
 
 # --- nodes -----------------------------------------------------------------------------------------------------------

@@ -176,6 +176,7 @@ class RunCore(RunControl):
         """Session, entry and invocation context (RUN-10 … RUN-13)."""
         runner = self.runner
         session = self.session = await self._open_session()
+        self.message = self._take_secrets(session, self.message)
         entry = self._decide(session, self.message, self.given_id)
         inv = Invocation(
             app_name=runner.app_name,
@@ -214,6 +215,17 @@ class RunCore(RunControl):
                 for event in since
                 if event.content is not None and event.invocation_id == entry.invocation_id and is_human_input(event)
             )
+
+    def _take_secrets(self, session: Session, message: Content | None) -> Content | None:
+        """The message as it may be stored and shown: credentials in it go to the ephemeral scope alone (AUTH-32)."""
+        if message is None or not message.function_responses:
+            return message
+        from hookwork.credentials import keep_answers, take_answers
+
+        message, answers = take_answers(session, message)
+        if answers:
+            keep_answers(self.ephemeral, answers)
+        return message
 
     def _decide(self, session: Session, message: Content | None, given_id: str | None) -> Entry:
         runner = self.runner
@@ -352,6 +364,7 @@ class RunCore(RunControl):
         """Go on with another message; where the run enters is decided again (RUN-14)."""
         message = user_content(checked(value, Content, plugin, "on_user_message"))
         check_message(message)
+        message = self._take_secrets(inv.session, message) or message
         before = self.entry
         entry = self._decide(inv.session, message, self.given_id)
         if before is not None and not before.known and not entry.known:

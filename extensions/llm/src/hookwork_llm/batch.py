@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from hookwork.confirmation import REQUEST_CONFIRMATION, original_call
+from hookwork.credentials import REQUEST_CREDENTIAL, REQUESTED, auth_config
 from hookwork.platform import new_uuid, timestamp
 from hookwork.records.codec import dump
 from hookwork.records.content import Content, FunctionCall, Part
@@ -24,6 +25,7 @@ from hookwork_llm.structured_output import SetModelResponseTool, object_text
 from hookwork_llm.tool_calls import ToolCall, is_runnable, run_calls
 
 if TYPE_CHECKING:
+    from hookwork.errors import ConsentRequiredError
     from hookwork_llm.flow import Flow
 
 logger = logging.getLogger("hookwork.flow")
@@ -68,7 +70,7 @@ class Batch:
                 await children.aclose()
         if any(call.response is None for call in calls):
             self.waits = flow.over = True  # no model call before it has one (RES-3)
-        asked = any(call.ctx.actions.requested_tool_confirmations for call in calls)
+        asked = any(call.ctx.actions.requested_tool_confirmations or call.consent is not None for call in calls)
         skips = self.may_end and any(call.ctx.actions.skip_summarization for call in calls)
         transfer = ""
         groups = _groups(calls)
@@ -81,6 +83,10 @@ class Batch:
                     yield event
                 finally:  # left at this event too: the consumer has it because it was stored
                     self._answered(group, event)
+        consents = [call for call in calls if call.consent is not None]
+        if consents:
+            self.waits = flow.over = True
+            yield consent_event(flow, consents)
         request = request_event(flow, [call for call in calls if call.call.id in _requests(call)]) if asked else None
         if request is not None:
             self.waits = flow.over = True
@@ -215,11 +221,13 @@ def _merged_actions(calls: Sequence[ToolCall]) -> EventActions:
         transfer = actions.transfer_to_agent or transfer
         skip = skip or actions.skip_summarization or None
         escalate = escalate or actions.escalate or None
+    consents = {call.call.id or "": consent_config(call.consent) for call in calls if call.consent is not None}
     return EventActions(
         requested_tool_confirmations=confirmations or None,
-        skip_summarization=skip,
+        skip_summarization=skip or (True if consents else None),
         transfer_to_agent=transfer,
         escalate=escalate,
+        extra={REQUESTED: consents} if consents else None,
     )
 
 
@@ -230,6 +238,7 @@ def _acts(call: ToolCall) -> bool:
         or actions.transfer_to_agent
         or actions.skip_summarization
         or actions.escalate
+        or call.consent is not None
     )
 
 
@@ -253,6 +262,22 @@ def _request_part(call: FunctionCall, asked: ToolConfirmation, made_by: Event) -
         if part.function_call is not None and part.function_call.id == call.id:
             signature = part.thought_signature
     return Part(function_call=request, thought_signature=signature)
+
+
+def consent_config(required: ConsentRequiredError) -> dict[str, Any]:
+    """The AuthConfig that a client is shown."""
+    return auth_config(required.key, required.auth_uri, required.nonce, required.config)
+
+
+def consent_event(flow: Flow, calls: Sequence[ToolCall]) -> Event:
+    """The event that asks for consent, one part for each call that waits for one (AUTH-30)."""
+    asked = [(call.call.id or "", consent_config(call.consent)) for call in calls if call.consent is not None]
+    return _event_of_requests(flow, [_consent_part(call_id, config) for call_id, config in asked])
+
+
+def _consent_part(call_id: str, config: Any) -> Part:
+    args = {"functionCallId": call_id, "authConfig": thaw(config)}
+    return Part(function_call=FunctionCall(id=f"adk-{new_uuid()}", name=REQUEST_CREDENTIAL, args=args))
 
 
 def _event_of_requests(flow: Flow, parts: Sequence[Part]) -> Event:
@@ -348,7 +373,11 @@ def _has_children(flow: Flow, call: ToolCall) -> bool:
 def _asked_again(flow: Flow, call: Call) -> Part | None:
     """A request that a crash kept from being stored, rebuilt from the response event's actions (CNF-2)."""
     events = flow.inv.session.events
-    asked = (events[call.responses[-1].position].actions.requested_tool_confirmations or {}).get(call.id)
+    actions = events[call.responses[-1].position].actions
+    consents = actions.extra.get(REQUESTED) if actions.extra else None
+    if isinstance(consents, dict) and call.id in consents:
+        return _consent_part(call.id, consents[call.id])
+    asked = (actions.requested_tool_confirmations or {}).get(call.id)
     if asked is None:
         return None
     return _request_part(FunctionCall(id=call.id, name=call.name, args=call.args), asked, events[call.position])
@@ -356,6 +385,8 @@ def _asked_again(flow: Flow, call: Call) -> Part | None:
 
 def approval_fault(flow: Flow, request: Call, call: Call) -> str:
     """Why an approval may not be used, ``""`` when it may (HITL-10, HITL-11)."""
+    if request.kind == "credential":
+        return ""  # it allows nothing: the call runs under what was decided about it before
     try:
         shown = original_call(FunctionCall(id=request.id, name=request.name, args=request.args))
     except ValueError as error:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hookwork.confirmation import REQUEST_CONFIRMATION, read_confirmation
+from hookwork.credentials import REQUEST_CREDENTIAL
 from hookwork.node import Standing
 from hookwork.records.event import Event, ToolConfirmation
-from hookwork.records.history import Call, Record
+from hookwork.records.history import Call, Record, Response
 from hookwork.view import default_standing, segment_name
 from hookwork_llm.task_places import task_end, task_segment
 
@@ -25,17 +26,17 @@ _GOES_ON = (Standing.PENDING, None)
 class Pending:
     """The calls of an activation, sorted (ACT-20).
 
-    ``answered``: (request, call, decision) in request order. ``unasked``: calls with a placeholder whose request event
-    is missing (a crash between the two). ``unrun``: ordinary calls without a response, and what the run was told to run
-    again (ACT-43). ``waiting``: what a person has to answer. ``on_child``: calls without a response because what they
-    started waits, open delegations and tasks behind them included. ``tasks``: delegations that can be started, gone on
-    with, or answered.
+    ``answered``: (request, call, decision) in request order; a consent has the decision of an earlier approval.
+    ``unasked``: calls with a placeholder whose request event is missing (a crash between the two). ``unrun``: ordinary
+    calls without a response, and what the run was told to run again (ACT-43). ``waiting``: what a person has to answer.
+    ``on_child``: calls without a response because what they started waits, open delegations and tasks behind them
+    included. ``tasks``: delegations that can be started, gone on with, or answered.
     """
 
     __slots__ = ("answered", "on_child", "tasks", "unasked", "unrun", "waiting")
 
     def __init__(self) -> None:
-        self.answered: list[tuple[Call, Call, ToolConfirmation]] = []
+        self.answered: list[tuple[Call, Call, ToolConfirmation | None]] = []
         self.unasked: list[Call] = []
         self.unrun: list[Call] = []
         self.waiting: list[Call] = []
@@ -48,7 +49,9 @@ class Pending:
 
 
 def original_id(request: Call) -> str:
-    """The id of the call that a confirmation request is about, ``""`` when it holds none."""
+    """The id of the call that a request for approval or consent is about, ``""`` when it holds none."""
+    if request.kind == "credential":
+        return str(request.args.get("functionCallId") or "")
     original = request.args.get("originalFunctionCall")
     return str(original.get("id", "")) if isinstance(original, dict) else ""
 
@@ -67,7 +70,7 @@ def sort_calls(view: View, agent: LlmAgent | None = None, ctx: InvocationContext
     calls = [call for call in view.calls if call.author == name]
     record = view.record
     where = (record.branch, record.scope) if record is not None else ("", "")
-    requests = [call for call in calls if call.name == REQUEST_CONFIRMATION]
+    requests = [call for call in calls if call.name in (REQUEST_CONFIRMATION, REQUEST_CREDENTIAL)]
     #: model turns of which a call waits without a response: their tasks are not begun (MODE-11, RES-3).
     held_turns: set[int] = set()
     for call in calls:
@@ -78,7 +81,7 @@ def sort_calls(view: View, agent: LlmAgent | None = None, ctx: InvocationContext
         last = call.last_response
         waits = False
         if last is not None and last.placeholder:
-            waits = _sort_gated(pending, call, _request_for(call, calls, requests))
+            waits = _sort_gated(pending, call, _request_for(call, calls, requests), requests)
         elif not call.responses:
             waits = _sort_unanswered(pending, call, view, is_agent=call.name in called)
         elif call.is_open:
@@ -157,7 +160,7 @@ def _request_for(call: Call, calls: Sequence[Call], requests: Sequence[Call]) ->
     return None
 
 
-def _sort_gated(pending: Pending, call: Call, request: Call | None) -> bool:
+def _sort_gated(pending: Pending, call: Call, request: Call | None, requests: Sequence[Call]) -> bool:
     """A call that was answered by a placeholder: asked and answered, asked and waiting, or never asked."""
     if request is None:
         pending.unasked.append(call)
@@ -166,8 +169,22 @@ def _sort_gated(pending: Pending, call: Call, request: Call | None) -> bool:
     if answer is None:
         pending.waiting.append(request)
         return True
-    pending.answered.append((request, call, read_confirmation(answer.payload, call_id=request.id)))
+    decision = _approval(call, requests) if request.kind == "credential" else _decision(request, answer)
+    pending.answered.append((request, call, decision))
     return False
+
+
+def _decision(request: Call, answer: Response) -> ToolConfirmation:
+    return read_confirmation(answer.payload, call_id=request.id)
+
+
+def _approval(call: Call, requests: Sequence[Call]) -> ToolConfirmation | None:
+    """What a person decided about a call that then needed a consent as well; None when nobody was asked."""
+    for request in reversed(requests):
+        answer = request.answer
+        if request.kind == "confirmation" and answer is not None and original_id(request) == call.id:
+            return _decision(request, answer) if request.position > call.position else None
+    return None
 
 
 def hand_over_is_due(view: View) -> bool:

@@ -17,6 +17,7 @@ from hookwork.effects import ToolResult, perform
 from hookwork.errors import (
     ConfirmationRejected,
     ConfirmationRequired,
+    ConsentRequiredError,
     PluginError,
     ToolError,
     ToolNotFoundError,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("hookwork.tools")
 
-_GATED = (ConfirmationRequired, ConfirmationRejected)
+_GATED = (ConfirmationRequired, ConfirmationRejected, ConsentRequiredError)
 
 
 class UnknownTool(Tool):
@@ -270,8 +271,15 @@ class ToolCall:
                     return value
         return self._error_response() if self.error is not None else result
 
+    @property
+    def consent(self) -> ConsentRequiredError | None:
+        """What a person has to consent to before the call can run (crosscutting AUTH-30)."""
+        return self.error if isinstance(self.error, ConsentRequiredError) else None
+
     def _error_response(self) -> dict[str, Any]:
         assert self.error is not None
+        if isinstance(self.error, ConsentRequiredError):
+            return {"error": f"the call of {self.call.name!r} needs the user's consent and has not run yet"}
         response: dict[str, Any] = {"error": error_text(self.error)}
         decision = self.ctx.tool_confirmation
         if isinstance(self.error, ConfirmationRejected) and decision is not None and decision.payload is not None:

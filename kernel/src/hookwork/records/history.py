@@ -20,6 +20,8 @@ KINDS = {
     "adk_request_input": "input",
     "adk_request_credential": "credential",
 }
+#: Key of an event's actions: calls that wait for somebody's consent (crosscutting AUTH-30).
+_CONSENTS = "requestedAuthConfigs"
 #: `Event.custom_metadata` key: ids of long-running calls that this event closes (core PND-1, `Finished`).
 CLOSED_CALLS = "hookwork_closed_calls"
 #: `NodeInfo.status` of the event that records a node's failed attempt (workflow PER table).
@@ -328,7 +330,7 @@ class HistoryIndex:
             responses=[],
         )
         _describe(entry, event)
-        if entry.kind == "confirmation":
+        if entry.kind in ("confirmation", "credential"):
             # Siblings may use one id at the same time: a request is about a call of its own activation.
             for asked_about in reversed(self.calls_by_id.get(_original_id(entry), ())):
                 if asked_about.path == path:
@@ -359,7 +361,9 @@ class HistoryIndex:
             return
         by_user = event.author == "user"
         confirmations = event.actions.requested_tool_confirmations or {}
-        placeholder = call.id in confirmations
+        extra = event.actions.extra
+        consents = extra.get(_CONSENTS) if extra else None
+        placeholder = call.id in confirmations or (isinstance(consents, dict) and call.id in consents)
         payload = response.response
         closed_ids = (event.custom_metadata or {}).get(CLOSED_CALLS) or ()
         failed = isinstance(payload, dict) and "error" in payload
@@ -435,7 +439,9 @@ def is_model_turn(event: Event) -> bool:
 
 
 def _original_id(request: Call) -> str:
-    """The id of the call that a confirmation request is about."""
+    """The id of the call that a request for approval or consent is about."""
+    if request.kind == "credential":
+        return str(request.args.get("functionCallId") or "")
     original = request.args.get("originalFunctionCall")
     return str(original.get("id") or "") if isinstance(original, dict) else ""
 
@@ -446,6 +452,13 @@ def _describe(call: Call, event: Event) -> None:
         asked = call.args.get("toolConfirmation")
         if isinstance(asked, dict):
             call.message, call.payload = asked.get("hint"), asked.get("payload")
+    elif call.kind == "credential":
+        config = call.args.get("authConfig")
+        shown = config.get("exchangedAuthCredential") if isinstance(config, dict) else None
+        oauth2 = shown.get("oauth2") if isinstance(shown, dict) else None
+        uri = oauth2.get("authUri") if isinstance(oauth2, dict) else None
+        call.message = f"Please consent at {uri}" if uri else None
+        call.payload = config
     elif call.kind == "input":
         asked_input = event.requested_input
         if asked_input is not None:
