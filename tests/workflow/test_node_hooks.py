@@ -339,3 +339,42 @@ def test_hk_5_the_kernel_knows_no_graph() -> None:
     import hookwork.node_activation as activation
 
     assert not [name for name in vars(activation) if "graph" in name.lower() or "edge" in name.lower()]
+
+
+async def test_dyn_20_a_hit_in_the_same_run_opens_a_span_a_replayed_one_does_not(
+    kit: Any, exporter: InMemorySpanExporter
+) -> None:
+    @node
+    async def parent(value: str, ctx: NodeContext) -> str:
+        for _ in range(2):
+            await ctx.run_node(step("child"), value, run_id="same")
+        return str(await ctx.request_input("k"))
+
+    lab = kit.Lab(Workflow("wf", START >> parent).as_agent)
+    turn = await lab.run("hi")
+    assert [span.name for span in exporter.get_finished_spans()].count("invoke_node child") == 2
+    exporter.clear()
+    await lab.run(answers({turn.waits_for[0]: {"result": "x"}}))
+    names = [span.name for span in exporter.get_finished_spans()]
+    assert (names.count("invoke_node child"), names.count("invoke_node parent")) == (0, 1)
+
+
+async def test_dyn_1_an_agent_is_prepared_once_however_often_a_body_runs_it(kit: Any) -> None:
+    from hookwork_llm import LlmAgent
+    from hookwork_testkit import ScriptedModel
+
+    copies: list[int] = []
+
+    class Counted(LlmAgent):
+        def as_node(self) -> Any:
+            copies.append(1)
+            return LlmAgent.as_node(self)
+
+    agent = Counted(name="ag", model=ScriptedModel(lambda request: "said"))
+
+    @node
+    async def parent(value: str, ctx: NodeContext) -> list[Any]:
+        return [await ctx.run_node(agent, number) for number in range(3)]
+
+    assert (await run_flow(kit, Workflow("wf", START >> parent))).outcome.output == ["said"] * 3
+    assert len(copies) == 1

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from hookwork.agent import Agent, AgentTree
     from hookwork.model import Model
+    from hookwork.node import Node
     from hookwork.records.content import Content
     from hookwork.records.history import HistoryIndex
     from hookwork.records.session import Session
@@ -147,6 +148,7 @@ class Invocation:
         "live",
         "llm_calls",
         "memory",
+        "nodes",
         "prepared",
         "rerun",
         "run",
@@ -215,6 +217,8 @@ class Invocation:
         #: what the runner's compaction remembers of this run (core CMP-5).
         self.compaction: Any = None
         self.prepared: dict[int, Any] = {}
+        #: id of an agent → the agent and the node that bodies of this run start it as.
+        self.nodes: dict[int, tuple[Agent, Node]] = {}
 
     def history(self) -> HistoryIndex:
         """The index at the session handle's range."""

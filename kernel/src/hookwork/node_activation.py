@@ -122,6 +122,11 @@ class NodeActivation(Activation):
             return inv.history().record(inv.invocation_id, self.path)
         return None
 
+    @property
+    def was_entered(self) -> bool:
+        """Whether it ran, as opposed to being answered from its record."""
+        return self.put is not _nowhere
+
     async def drive(self, put: Put) -> None:
         """Run to the end, or find out that it is done or waits; then ``status`` says which."""
         record = self.record()
@@ -241,12 +246,7 @@ class NodeActivation(Activation):
         inv, node = self.inv, self.node
         from hookwork.telemetry import record_error, span_context, start_span
 
-        attributes = {
-            "gen_ai.operation.name": "invoke_node",
-            "gen_ai.node.name": node.name,
-            "gen_ai.conversation.id": inv.session_id,
-        }
-        span = start_span(inv.tracer, f"invoke_node {node.name}", attributes)
+        span = start_span(inv.tracer, f"invoke_node {node.name}", span_attributes(node, inv.session_id))
         spans: list[Any] = inv.run.spans if inv.run is not None else []
         spans.append(span)
         try:
@@ -281,6 +281,15 @@ class NodeActivation(Activation):
     def take_result(self, status: str, output: Any, routes: tuple[str, ...], final: Event | None) -> None:
         """How the last attempt ended."""
         self.status, self.output, self.routes, self._final = status, output, routes, final
+
+
+def span_attributes(node: Node, session_id: str) -> dict[str, str]:
+    """What a node's span says (HK-4)."""
+    return {
+        "gen_ai.operation.name": "invoke_node",
+        "gen_ai.node.name": node.name,
+        "gen_ai.conversation.id": session_id,
+    }
 
 
 async def _nowhere(event: Event) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from hookwork.activation import Activation
+from hookwork.activation import COMPLETED, Activation
 from hookwork.errors import InvalidRunId, NodeRunError
 from hookwork.node import Node, Pause, build_node
 
@@ -99,7 +99,7 @@ async def run_node(
     raise_on_wait: bool,
 ) -> Any:
     """Run a child of a node and give its output; see `NodeContext.run_node`."""
-    node = build_node(target)
+    node = _node(ctx, target)
     if run_id is not None and _NUMBER.fullmatch(check_run_id(run_id)):
         raise InvalidRunId(f"run id {run_id!r} is not free: numbers are given out in order; use a name")
     segment = f"{node.name}@{run_id if run_id is not None else ctx.next_run(node.name)}"
@@ -118,7 +118,10 @@ async def run_node(
         child = _activation(ctx, node, path, input, base, path if scope == "path" else scope or ctx.isolation_scope)
         if use_as_output:
             child.output_for = (ctx.path,)  # type: ignore[attr-defined]
+        known = path in ctx._inv.entered
         status, output = await _shared(ctx, attempt, child, segment)
+        if known and status == COMPLETED and not child.was_entered:  # type: ignore[attr-defined]
+            _show_hit(ctx, node)
     if status == "paused":
         if raise_on_wait:
             raise Pause
@@ -126,6 +129,29 @@ async def run_node(
     if use_as_output:
         attempt.delegated_output = output
     return output
+
+
+def _node(ctx: NodeContext, target: Any) -> Node:
+    """The node of what is to be started; an agent is one node throughout a run, so that it is prepared once."""
+    from hookwork.agent import Agent
+
+    if not isinstance(target, Agent):
+        return build_node(target)
+    nodes = ctx._inv.nodes
+    found = nodes.get(id(target))
+    if found is None:
+        found = nodes[id(target)] = (target, build_node(target))
+    return found[1]
+
+
+def _show_hit(ctx: NodeContext, node: Node) -> None:
+    """A child that was run already in this run leaves a span all the same (workflow DYN-20)."""
+    tracer = ctx._inv.tracer
+    if tracer is not None and not node.config.emits_own_span:
+        from hookwork.node_activation import span_attributes
+        from hookwork.telemetry import start_span
+
+        start_span(tracer, f"invoke_node {node.name}", span_attributes(node, ctx.session_id)).end()
 
 
 async def run_item(ctx: NodeContext, node: Node, input: Any, number: int, *, retry: Any = None) -> Any:
