@@ -275,3 +275,63 @@ async def test_inv_3_a_task_that_swallows_cancellation_is_abandoned_with_a_warni
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     let_go.set()
     await task
+
+
+async def test_act_19_producers_are_started_while_others_run() -> None:
+    """A graph starts the nodes that a node triggers (workflow SCH-1)."""
+    merge = MergePoint()
+
+    def producer(number: int) -> Producer:
+        async def produce() -> None:
+            await merge.put(event(str(number)))
+            if number < 3:
+                merge.start([producer(number + 1), producer(number + 1)])
+
+        return produce
+
+    texts = await texts_of(merge, [producer(0)])
+    assert sorted(texts) == sorted("0" + "11" + "2222" + "3" * 8)
+
+
+async def test_act_19_after_an_error_nothing_further_is_started() -> None:
+    merge = MergePoint()
+    ran: list[str] = []
+
+    async def late() -> None:
+        ran.append("late")
+
+    async def going_on() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            merge.start([late])
+
+    async def failing() -> None:
+        raise OSError("no")
+
+    with pytest.raises(OSError, match="no"):
+        await texts_of(merge, [going_on, failing])
+    await settle()
+    assert ran == []
+
+
+async def test_inv_5_a_task_runner_gets_each_batch_that_is_started() -> None:
+    merge = MergePoint()
+    running: list[int] = []
+    most = 0
+
+    def producer(number: int, further: int) -> Producer:
+        async def produce() -> None:
+            nonlocal most
+            running.append(number)
+            most = max(most, len(running))
+            await merge.put(event(str(number)))
+            running.remove(number)
+            if further:
+                merge.start([producer(10 + k, 0) for k in range(3)])
+
+        return produce
+
+    with use_task_runner(run_sequentially):
+        assert await texts_of(merge, [producer(0, 1)]) == ["0", "10", "11", "12"]
+    assert most == 1
