@@ -134,5 +134,9 @@ def memory_service(url: str, *, settings: Mapping[str, Any] | None = None) -> Sq
         )
     _, body, query = split_url(url)
     options, _ = read_options(url, query, settings, dialect, "memory", strict=True)
-    limit = {"max_results": options.pop("max_results")} if "max_results" in options else {}
-    return SqliteMemoryService(Connector(sqlite_path(url, body), **options), **limit)
+    own: dict[str, Any] = {name: options.pop(name) for name in ("max_results", "candidates") if name in options}
+    if options.pop("ranker", "none") == "embeddings":
+        from hookwork_database.memory.embeddings import EmbeddingRanker
+
+        own["ranker"] = EmbeddingRanker()
+    return SqliteMemoryService(Connector(sqlite_path(url, body), **options), **own)

@@ -59,6 +59,8 @@ OPTIONS: Mapping[str, Option] = {
     "synchronous": Option(_one_of("normal", "full"), str, "'normal' or 'full'", ("sqlite",), memory=True),
     "busy_timeout": Option(_whole_number, int, "a whole number of milliseconds", ("sqlite",), memory=True),
     "max_results": Option(_at_least_one, int, "a whole number from 1", (), memory=True),
+    "ranker": Option(_one_of("none", "embeddings"), str, "'none' or 'embeddings'", (), memory=True),
+    "candidates": Option(_one_of("matching", "all"), str, "'matching' or 'all'", (), memory=True),
     "pool_size": Option(_at_least_one, int, "a whole number from 1", _ALL[1:]),
     "pool_timeout": Option(_whole_number, int, "a whole number of seconds", _ALL[1:]),
     "connect_timeout": Option(_whole_number, int, "a whole number of seconds", _ALL[1:]),

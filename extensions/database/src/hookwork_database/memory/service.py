@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from hookwork.errors import BackendError, ValidationError
 from hookwork.platform import new_uuid, timestamp
@@ -64,17 +64,29 @@ class SqliteMemoryService(MemoryService):
     Args:
         connector: the file.
         max_results: most entries that a search gives, from 1.
-        ranker: puts the entries that fit into another order (by embeddings, say); gets the query and up to 1000
-            entries, may be async. The first ``max_results`` of what it returns are given.
+        ranker: puts the entries that fit into another order (`embeddings.EmbeddingRanker`, say); gets the query and up
+            to 1000 entries, may be async. The first ``max_results`` of what it returns are given.
+        candidates: what a ranker is given: ``matching``, the entries that fit by words, or ``all``: behind these the
+            others of the app and user too, the newest first.
 
     Raises:
-        ValidationError: ``max_results`` is not a whole number from 1.
+        ValidationError: ``max_results`` is not a whole number from 1, or ``candidates`` neither word.
     """
 
-    def __init__(self, connector: Connector, *, max_results: int = 10, ranker: Ranker | None = None) -> None:
+    def __init__(
+        self,
+        connector: Connector,
+        *,
+        max_results: int = 10,
+        ranker: Ranker | None = None,
+        candidates: Literal["matching", "all"] = "matching",
+    ) -> None:
         if type(max_results) is not int or max_results < 1:
             raise ValidationError(f"max_results must be a whole number from 1, not {max_results!r}")
+        if candidates not in ("matching", "all"):
+            raise ValidationError(f"candidates must be 'matching' or 'all', not {candidates!r}")
         self.max_results = max_results
+        self._all = candidates == "all" and ranker is not None
         self._ranker = ranker
         self._where = connector.where
         self._writer = Worker(connector, connector.where, writes=True)
@@ -140,6 +152,8 @@ class SqliteMemoryService(MemoryService):
             return []
         limit = None if self._ranker is not None else self.max_results
         found = await self._reader.call(lambda db: _search(db, app_name, user_id, wanted, limit))
+        if self._all:
+            found += await self._reader.call(lambda db: _others(db, app_name, user_id, found))
         if self._ranker is None:
             return found
         ranked: Any = self._ranker(query, found)
@@ -213,6 +227,19 @@ def _search(db: sqlite3.Connection, app_name: str, user_id: str, query: Query, l
             hits.append((-score, place, id, _entry(session_id, event_id, author, at, content, score)))
     hits.sort(key=lambda hit: hit[:3])
     return [hit[3] for hit in hits[:limit]]
+
+
+def _others(db: sqlite3.Connection, app_name: str, user_id: str, found: list[MemoryEntry]) -> list[MemoryEntry]:
+    """The newest entries that are not among those found, up to the number that a ranker is given."""
+    of_user = "m.app_name = ? AND m.user_id = ?"
+    sql = f"SELECT {_COLUMNS} FROM memory_events m WHERE {of_user} ORDER BY m.timestamp DESC LIMIT ?"
+    rows = db.execute(sql, (app_name, user_id, _CANDIDATES)).fetchall()
+    known = {(entry.session_id, entry.id) for entry in found}
+    others = [
+        _entry(session_id, event_id, author, at, load(Content, content_json), 0.0)
+        for _, session_id, event_id, author, at, content_json in rows
+    ]
+    return [entry for entry in others if (entry.session_id, entry.id) not in known][: _CANDIDATES - len(found)]
 
 
 def _entry(session_id: str, event_id: str, author: str, at: float, content: Content, score: float) -> MemoryEntry:
