@@ -66,6 +66,11 @@ def consent_answer(ctx: ReadonlyContext, key: str) -> dict[str, Any] | None:
     return found.get(key)
 
 
+def has_consent_answers(ctx: ReadonlyContext) -> bool:
+    """Whether this run was begun by an answer to a request for consent."""
+    return bool(ctx.ephemeral.get(_ANSWERS))
+
+
 def keep_answers(scope: EphemeralScope, answers: Mapping[str, Any]) -> None:
     """Put what clients answered where providers of this run find it (AUTH-34)."""
     scope[_ANSWERS] = {**(scope.get(_ANSWERS) or {}), **answers}

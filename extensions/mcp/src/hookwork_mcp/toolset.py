@@ -9,7 +9,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hookwork import platform
-from hookwork.errors import BackendError, ConfigurationError, HookworkError, ToolError, ToolResultError
+from hookwork.credentials import has_consent_answers
+from hookwork.errors import (
+    BackendError,
+    ConfigurationError,
+    ConsentRequiredError,
+    HookworkError,
+    ToolError,
+    ToolResultError,
+)
 from hookwork.tool import RESERVED_TOOL_NAMES, Tool, Toolset
 from hookwork_mcp.errors import McpConnectionError, McpToolError, leaf, status_of, text_of, was_lost
 from hookwork_mcp.headers import headers_for
@@ -150,15 +158,30 @@ class McpToolset(Toolset):
         Raises:
             McpConnectionError: the server cannot be reached. BackendError: it answers with an error.
         """
-        listed = await self._asked(ctx, self._listed, "list its tools")
-        made: list[Tool] = [tool for tool in self._made(listed) if await self._passes(ctx, tool)]
+        from hookwork_mcp.consent import ConnectTool
+
+        try:
+            made = await self.server_tools(ctx)
+        except ConsentRequiredError:
+            return [ConnectTool(self)]  # the model asks for it, and the call pauses the run
         if self.resource_tools:
             from hookwork_mcp.resources import ListResourcesTool, ReadResourceTool
 
             made += [ListResourcesTool(self), ReadResourceTool(self)]
+        if self.auth is not None and has_consent_answers(ctx):
+            made.append(ConnectTool(self))  # the call that asked runs again in this run
         made.sort(key=lambda tool: tool.name)
         self._names.update(tool.name for tool in made)
         return made
+
+    async def server_tools(self, ctx: ReadonlyContext) -> list[Tool]:
+        """The server's own tools that pass the filter, as `tools` offers them. Raises what `tools` raises.
+
+        Raises:
+            ConsentRequiredError: a person has to consent before the server is asked.
+        """
+        listed = await self._asked(ctx, self._listed, "list its tools")
+        return [tool for tool in self._made(listed) if await self._passes(ctx, tool)]
 
     async def _listed(self, session: McpSession) -> list[Any]:
         if session.listed is not None and session.listed[0] > platform.timestamp():
