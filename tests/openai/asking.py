@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable
 from contextlib import aclosing
 from typing import Any
@@ -91,6 +92,14 @@ async def ask(model: Model, request: ModelRequest | None = None, *, stream: bool
 async def whole(model: Model, request: ModelRequest | None = None, *, stream: bool = False) -> ModelResponse:
     """The last response of one call."""
     return (await ask(model, request, stream=stream))[-1]
+
+
+def open_clients() -> int:
+    """How many SDK clients are open in this process; those of loops that are gone do not count."""
+    from hookwork_openai.sdk import POOL
+
+    gc.collect()
+    return POOL.count()
 
 
 def texts(responses: Iterable[ModelResponse]) -> list[str]:

@@ -33,7 +33,8 @@ class Stay:
     """Stay on the line until the client goes."""
 
 
-Step = Frame | Hear | HangUp | Stay
+#: A text is sent as it is.
+Step = Frame | Hear | HangUp | Stay | str
 
 
 class RealtimeService:
@@ -104,7 +105,7 @@ class RealtimeService:
             elif isinstance(step, Stay):
                 await asyncio.wait([listener], timeout=5)
             else:
-                await ws.send(json.dumps({"event_id": "e", **step}))
+                await ws.send(step if isinstance(step, str) else json.dumps({"event_id": "e", **step}))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[RealtimeService]:

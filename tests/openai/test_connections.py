@@ -11,13 +11,12 @@ from typing import Any
 
 import openai
 import pytest
-from tests.openai.asking import KEY, ask, asked, chat_model_on, model_on, texts, whole
+from tests.openai.asking import KEY, ask, asked, chat_model_on, model_on, open_clients, texts, whole
 from tests.openai.server import PATIENCE, Json, Sent, Service, Sse
 from tests.openai.wire import chat_stream, chunk, completion, created, message, response, stream, text_delta
 
 from hookwork.version import VERSION
 from hookwork_openai import OpenAIModel
-from hookwork_openai.sdk import POOL
 
 
 @pytest.mark.parametrize("chat", [False, True])
@@ -118,28 +117,28 @@ def echo(sent: Sent) -> Sse:
 async def test_mod_5_five_hundred_calls_at_once_on_one_client(service: Service) -> None:
     service.respond = echo
     model, count = model_on(service), 500
-    clients = POOL.count()
+    clients = open_clients()
     found = await asyncio.gather(*(whole(model, asked(f"n{n}"), stream=True) for n in range(count)))
     assert [response.text for response in found] == [f"you said n{n}" for n in range(count)]
-    assert (len(service.sent), POOL.count()) == (count, clients + 1)
+    assert (len(service.sent), open_clients()) == (count, clients + 1)
     assert service.open == 0
     await model.close()
-    assert POOL.count() == clients
+    assert open_clients() == clients
 
 
 async def test_sdk_15_models_configured_alike_share_a_client(service: Service) -> None:
     service.respond = lambda sent: Json(response(message("a")))
-    before = POOL.count()
+    before = open_clients()
     one, two, other = model_on(service), model_on(service, "o3", store=True), model_on(service, api_key="sk-other")
     for model in (one, two, other):
         await whole(model)
-    assert POOL.count() == before + 2
+    assert open_clients() == before + 2
     await one.close()
     assert (await whole(two)).text == "a", "still open: another model uses it"
     await two.close()
     await other.close()
     await other.close()
-    assert POOL.count() == before
+    assert open_clients() == before
 
 
 def test_sdk_15_a_model_may_be_used_from_several_loops(service: Service) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.openai.asking import KEY, whole
+from tests.openai.asking import KEY, open_clients, whole
 from tests.openai.server import Json, Service
 from tests.openai.wire import completion, message, response
 
@@ -115,15 +115,13 @@ def test_a_wrong_table_is_named_before_anything_runs(table: dict[str, Any], name
 
 
 async def test_a_runner_takes_a_model_by_name_and_closes_it(service: Service) -> None:
-    from hookwork_openai.sdk import POOL
-
     service.answers(Json(completion("Hello.")))
-    before = POOL.count()
+    before = open_clients()
     settings = Settings(tables={"openai": {"base_url": service.base_url}})
     async with Runner(LlmAgent(name="a", model="openai/local-model"), settings=settings) as runner:
         assert await runner.ask(user_id="u", message="hi") == "Hello."
-        assert POOL.count() == before + 1
-    assert POOL.count() == before
+        assert open_clients() == before + 1
+    assert open_clients() == before
     assert service.body["model"] == "local-model"
 
 

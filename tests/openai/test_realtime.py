@@ -543,6 +543,12 @@ async def test_rt_3_fatal_errors_are_raised() -> None:
     assert caught.value.code == "bad_call_arguments"
 
 
+async def test_err_1_a_frame_that_is_no_json() -> None:
+    with pytest.raises(ModelError) as caught:
+        await heard("{broken")
+    assert (caught.value.kind, caught.value.code) == ("invalid_response", "bad_frame")
+
+
 async def test_rt_3_unknown_and_quiet_events_give_nothing() -> None:
     import typing
 

@@ -12,41 +12,39 @@ from hookwork.records.metadata import (
     LogprobsResult,
     LogprobsTopCandidates,
 )
+from hookwork_openai.reading import count_in, number_in, object_in, objects_in, text_in
 
 
-def logprobs_result(tokens: Iterable[Any]) -> LogprobsResult | None:
+def logprobs_result(tokens: Iterable[Mapping[str, Any]]) -> LogprobsResult | None:
     """Per token the chosen one and the most likely ones; None when there are none."""
-    entries = [token for token in tokens if isinstance(token, Mapping)]
+    entries = list(tokens)
     if not entries:
         return None
     return LogprobsResult(
         chosen_candidates=tuple(_candidate(entry) for entry in entries),
         top_candidates=tuple(
-            LogprobsTopCandidates(
-                candidates=tuple(_candidate(top) for top in entry.get("top_logprobs") or () if isinstance(top, Mapping))
-            )
+            LogprobsTopCandidates(candidates=tuple(_candidate(top) for top in objects_in(entry, "top_logprobs")))
             for entry in entries
         ),
     )
 
 
 def _candidate(entry: Mapping[str, Any]) -> LogprobsCandidate:
-    return LogprobsCandidate(token=entry.get("token"), log_probability=entry.get("logprob"))
+    return LogprobsCandidate(token=text_in(entry, "token"), log_probability=number_in(entry, "logprob"))
 
 
-def citation_metadata(annotations: Iterable[Any]) -> CitationMetadata | None:
+def citation_metadata(annotations: Iterable[Mapping[str, Any]]) -> CitationMetadata | None:
     """The URL citations among annotations, those nested under ``url_citation`` (Chat Completions) too."""
     found = []
     for annotation in annotations:
-        if isinstance(annotation, Mapping) and annotation.get("type") == "url_citation":
-            nested = annotation.get("url_citation")
-            cited = nested if isinstance(nested, Mapping) else annotation
+        if annotation.get("type") == "url_citation":
+            cited = object_in(annotation, "url_citation") or annotation
             found.append(
                 Citation(
-                    start_index=cited.get("start_index"),
-                    end_index=cited.get("end_index"),
-                    title=cited.get("title"),
-                    uri=cited.get("url"),
+                    start_index=count_in(cited, "start_index"),
+                    end_index=count_in(cited, "end_index"),
+                    title=text_in(cited, "title") or None,
+                    uri=text_in(cited, "url") or None,
                 )
             )
     return CitationMetadata(citations=tuple(found)) if found else None

@@ -10,14 +10,15 @@ from typing import Any
 
 from hookwork.records.content import Part
 from hookwork.records.frozen import thaw
+from hookwork_openai.reading import object_in, objects_in, text_in
 
 KEY = "openai"
 
 
 def phase_metadata(item: Mapping[str, Any]) -> dict[str, Any] | None:
     """Metadata for the texts of a message item; None when it has no phase."""
-    phase = item.get("phase")
-    return {KEY: {"phase": phase}} if isinstance(phase, str) and phase else None
+    phase = text_in(item, "phase")
+    return {KEY: {"phase": phase}} if phase else None
 
 
 def reasoning_metadata(item: Mapping[str, Any], provider: str) -> dict[str, Any] | None:
@@ -25,39 +26,28 @@ def reasoning_metadata(item: Mapping[str, Any], provider: str) -> dict[str, Any]
 
     ``provider``: who gave it. What one service encrypted, another refuses.
     """
-    if not item.get("id") or not item.get("encrypted_content"):
+    item_id, encrypted = text_in(item, "id"), text_in(item, "encrypted_content")
+    if not item_id or not encrypted:
         return None
-    summary = [entry for entry in item.get("summary") or () if isinstance(entry, Mapping)]
-    kept = {
-        "id": item["id"],
-        "encrypted_content": item["encrypted_content"],
-        "summary": thaw(summary),
-        "provider": provider,
-    }
+    summary = thaw(objects_in(item, "summary"))
+    kept = {"id": item_id, "encrypted_content": encrypted, "summary": summary, "provider": provider}
     return {KEY: {"reasoning": kept}}
 
 
 def phase_of(part: Part) -> str | None:
     """The phase of the message that a text came in."""
-    phase = _own(part).get("phase")
-    return phase if isinstance(phase, str) else None
+    return text_in(_own(part), "phase") or None
 
 
 def reasoning_of(part: Part, provider: str) -> dict[str, Any] | None:
     """The reasoning item that a thought came in, as it is handed back to the provider that gave it."""
-    kept = _own(part).get("reasoning")
-    if not isinstance(kept, Mapping) or not kept.get("id") or not kept.get("encrypted_content"):
+    kept = object_in(_own(part), "reasoning")
+    item_id, encrypted = text_in(kept, "id"), text_in(kept, "encrypted_content")
+    if not item_id or not encrypted or kept.get("provider", provider) != provider:
         return None
-    if kept.get("provider", provider) != provider:
-        return None
-    return {
-        "type": "reasoning",
-        "id": kept["id"],
-        "summary": thaw(kept.get("summary") or []),
-        "encrypted_content": kept["encrypted_content"],
-    }
+    summary = thaw(objects_in(kept, "summary"))
+    return {"type": "reasoning", "id": item_id, "summary": summary, "encrypted_content": encrypted}
 
 
 def _own(part: Part) -> Mapping[str, Any]:
-    own = (part.part_metadata or {}).get(KEY)
-    return own if isinstance(own, Mapping) else {}
+    return object_in(part.part_metadata or {}, KEY)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hookwork.records.metadata import ModalityTokenCount, UsageMetadata
+from hookwork_openai.reading import count_in, object_in
 
 
 def responses_usage(raw: Any) -> UsageMetadata | None:
@@ -21,10 +22,10 @@ def chat_usage(raw: Any) -> UsageMetadata | None:
 def _usage(raw: Any, given: str, produced: str) -> UsageMetadata | None:
     if not isinstance(raw, Mapping):
         return None
-    prompt, output = _count(raw.get(given)), _count(raw.get(produced))
-    cached = _count(_details(raw, given).get("cached_tokens"))
-    thoughts = _count(_details(raw, produced).get("reasoning_tokens"))
-    total = _count(raw.get("total_tokens"))
+    prompt, output = count_in(raw, given), count_in(raw, produced)
+    cached = count_in(object_in(raw, f"{given}_details"), "cached_tokens")
+    thoughts = count_in(object_in(raw, f"{produced}_details"), "reasoning_tokens")
+    total = count_in(raw, "total_tokens")
     if all(count is None for count in (prompt, output, cached, thoughts, total)):
         return None
     candidates = output if output is None or thoughts is None else max(0, output - thoughts)
@@ -38,15 +39,6 @@ def _usage(raw: Any, given: str, produced: str) -> UsageMetadata | None:
         candidates_tokens_details=_as_text(candidates),
         cache_tokens_details=_as_text(cached),
     )
-
-
-def _details(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    details = raw.get(f"{name}_details")
-    return details if isinstance(details, Mapping) else {}
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _as_text(count: int | None) -> tuple[ModalityTokenCount, ...] | None:

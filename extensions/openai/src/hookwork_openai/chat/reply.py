@@ -14,6 +14,7 @@ from hookwork_openai.annotations import citation_metadata, logprobs_result
 from hookwork_openai.arguments import BadArguments, parse_arguments, read_arguments
 from hookwork_openai.call import Call
 from hookwork_openai.errors import service_error
+from hookwork_openai.reading import object_in, objects_in, text_in
 from hookwork_openai.usage import chat_usage
 
 _FINISH_REASONS = {
@@ -41,16 +42,15 @@ def whole_response(
     """
     if not isinstance(completion, Mapping):
         raise call.unreadable("empty_response", "the service gave no completion object")
-    if isinstance(completion.get("error"), Mapping):
-        raise service_error(call, completion["error"], started=started)
-    choices = completion.get("choices")
-    if not choices or not isinstance(choices[0], Mapping):
+    choices = objects_in(completion, "choices")
+    failed = object_in(completion, "error") or (object_in(choices[0], "error") if choices else {})
+    if failed:
+        raise service_error(call, failed, started=started)
+    if not choices:
         raise call.unreadable("no_output_items", "the completion holds no choice")
     first = choices[0]
-    if isinstance(first.get("error"), Mapping):
-        raise service_error(call, first["error"], started=started)
     finish = reason or _finish_reason(first.get("finish_reason"))
-    message = first.get("message") or {}
+    message = object_in(first, "message")
     reader = _Message(call, cut=finish in ("MAX_TOKENS", "SAFETY"))
     reader.read(message)
     if call.options.parse_text_calls:
@@ -70,9 +70,6 @@ def _folded(
 ) -> ModelResponse:
     """One whole response, put together as a stream would be: so both ways give the same."""
     whole = StreamAggregator(provider=call.provider, model=call.model)
-    version = completion.get("model")
-    logprobs = choice.get("logprobs")
-    tokens = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     usable = bool(reader.parts) or finish == "STOP"
     whole.add(
         ModelResponse(
@@ -81,14 +78,14 @@ def _folded(
             error_code=None if usable else finish,
             usage_metadata=chat_usage(completion.get("usage")),
             citation_metadata=citation_metadata(reader.annotations),
-            logprobs_result=logprobs_result(tokens or ()),
-            model_version=version if isinstance(version, str) and version else None,
+            logprobs_result=logprobs_result(objects_in(object_in(choice, "logprobs"), "content")),
+            model_version=text_in(completion, "model") or None,
         )
     )
     for name, call_id in reader.cut_calls:
         whole.cut_call(name, call_id)
-    found = {"openai_response_id": completion.get("id"), "openai_model": version}
-    whole.custom_metadata.update({name: value for name, value in found.items() if isinstance(value, str) and value})
+    found = {"openai_response_id": text_in(completion, "id"), "openai_model": text_in(completion, "model")}
+    whole.custom_metadata.update({name: value for name, value in found.items() if value})
     return whole.finish()
 
 
@@ -99,28 +96,26 @@ class _Message:
         self._call = call
         self._cut = cut
         self.parts: list[Part] = []
-        self.annotations: list[Any] = []
+        self.annotations: list[Mapping[str, Any]] = []
         self.cut_calls: list[tuple[str, str]] = []
 
     def read(self, message: Mapping[str, Any]) -> None:
         thought = thought_of(message)
         if thought:
             self.parts.append(Part(text=thought, thought=True))
-        for text in (text_of(message.get("content")), message.get("refusal")):
-            if text and isinstance(text, str):
+        for text in (content_of(message), text_in(message, "refusal")):
+            if text:
                 self.parts.append(Part(text=text))
-        self.annotations.extend(message.get("annotations") or ())
-        calls = message.get("tool_calls") or []
-        if not calls and isinstance(message.get("function_call"), Mapping):
+        self.annotations.extend(objects_in(message, "annotations"))
+        calls = objects_in(message, "tool_calls")
+        if not calls and object_in(message, "function_call"):
             calls = [{"function": message["function_call"]}]
         for tool_call in calls:
-            if isinstance(tool_call, Mapping):
-                self._tool_call(tool_call)
+            self._tool_call(tool_call)
 
     def _tool_call(self, tool_call: Mapping[str, Any]) -> None:
-        function = tool_call.get("function")
-        said: Mapping[str, Any] = function if isinstance(function, Mapping) else {}
-        name, call_id = str(said.get("name") or ""), str(tool_call.get("id") or "")
+        said = object_in(tool_call, "function")
+        name, call_id = text_in(said, "name"), text_in(tool_call, "id")
         raw = said.get("arguments")
         if not name:
             self._call.warn("nameless call", "a function call without a name is left out")
@@ -148,7 +143,7 @@ def written_call(text: str, declared: frozenset[str]) -> FunctionCall | None:
         value = parse_arguments(fenced.group(1) if fenced is not None else text)
     except BadArguments:
         return None
-    name, args = value.get("name"), value.get("arguments", {})
+    name, args = text_in(value, "name"), value.get("arguments", {})
     if name not in declared or not set(value) <= {"name", "arguments"}:
         return None
     try:
@@ -159,21 +154,12 @@ def written_call(text: str, declared: frozenset[str]) -> FunctionCall | None:
 
 def thought_of(message: Mapping[str, Any]) -> str:
     """What a compatible server shows of its reasoning, in a message or a delta."""
-    for name in ("reasoning_content", "reasoning"):
-        text = message.get(name)
-        if isinstance(text, str) and text:
-            return text
-    return ""
+    return text_in(message, "reasoning_content") or text_in(message, "reasoning")
 
 
-def text_of(content: Any) -> str:
+def content_of(message: Mapping[str, Any]) -> str:
     """The text of a message's content: plain, or a list of parts (some servers)."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    texts = [part.get("text") for part in content if isinstance(part, Mapping)]
-    return "".join(text for text in texts if isinstance(text, str))
+    return text_in(message, "content") or "".join([text_in(part, "text") for part in objects_in(message, "content")])
 
 
 def _is_torso(raw: Any) -> bool:

@@ -10,9 +10,10 @@ from hookwork.records.metadata import ModelResponse
 from hookwork_modelkit.errors import model_error
 from hookwork_openai.arguments import BadArguments, parse_arguments
 from hookwork_openai.call import Call
-from hookwork_openai.chat.reply import text_of, thought_of, whole_response
+from hookwork_openai.chat.reply import content_of, thought_of, whole_response
 from hookwork_openai.errors import service_error
 from hookwork_openai.fragments import call_fragment, text_fragment
+from hookwork_openai.reading import count_in, object_in, objects_in, text_in
 
 
 class _StreamedCall:
@@ -98,14 +99,13 @@ class ChatStream:
         if not isinstance(chunk, Mapping):
             return []
         self._chunks += 1
-        if isinstance(chunk.get("error"), Mapping):
+        if object_in(chunk, "error"):
             raise service_error(self._call, chunk["error"], started=self.shown)
         for name in ("id", "model"):
-            self._head[name] = self._head.get(name) or chunk.get(name)
+            self._head[name] = self._head.get(name) or text_in(chunk, name)
         self._usage = chunk.get("usage") or self._usage
-        choices = chunk.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        shown = list(self._choice(choice)) if isinstance(choice, Mapping) else []
+        choices = objects_in(chunk, "choices")
+        shown = list(self._choice(choices[0])) if choices else []
         self.shown = self.shown or bool(shown)
         return shown
 
@@ -154,16 +154,12 @@ class ChatStream:
     # --- chunks -------------------------------------------------------------------------------------------------------
 
     def _choice(self, choice: Mapping[str, Any]) -> Iterator[ModelResponse]:
-        if isinstance(choice.get("error"), Mapping):
+        if object_in(choice, "error"):
             raise service_error(self._call, choice["error"], started=self.shown)
-        self.finish_reason = str(choice.get("finish_reason") or "") or self.finish_reason
-        logprobs = choice.get("logprobs")
-        if isinstance(logprobs, Mapping):
-            self._logprobs.extend(logprobs.get("content") or ())
+        self.finish_reason = text_in(choice, "finish_reason") or self.finish_reason
+        self._logprobs.extend(objects_in(object_in(choice, "logprobs"), "content"))
         # Some servers send the whole message in the last chunk, or instead of any delta.
-        delta = choice.get("delta") or (choice.get("message") if not self.shown else None)
-        if isinstance(delta, Mapping):
-            yield from self._delta(delta)
+        yield from self._delta(object_in(choice, "delta") or ({} if self.shown else object_in(choice, "message")))
 
     def _delta(self, delta: Mapping[str, Any]) -> Iterator[ModelResponse]:
         version = self._head.get("model") or None
@@ -171,23 +167,20 @@ class ChatStream:
         if thought:
             self._thoughts.append(thought)
             yield text_fragment(thought, thought=True, version=version)
-        for text, kept in ((text_of(delta.get("content")), self._texts), (delta.get("refusal"), self._refusals)):
-            if text and isinstance(text, str):
+        for text, kept in ((content_of(delta), self._texts), (text_in(delta, "refusal"), self._refusals)):
+            if text:
                 kept.append(text)
                 yield text_fragment(text, version=version)
-        self._annotations.extend(delta.get("annotations") or ())
-        for piece in delta.get("tool_calls") or ():
-            if isinstance(piece, Mapping):
-                yield from self._tool_call(piece, version)
-        if isinstance(delta.get("function_call"), Mapping):
+        self._annotations.extend(objects_in(delta, "annotations"))
+        for piece in objects_in(delta, "tool_calls"):
+            yield from self._tool_call(piece, version)
+        if object_in(delta, "function_call"):
             yield from self._tool_call({"index": 0, "function": delta["function_call"]}, version)
 
     def _tool_call(self, piece: Mapping[str, Any], version: str | None) -> Iterator[ModelResponse]:
-        function = piece.get("function")
-        said: Mapping[str, Any] = function if isinstance(function, Mapping) else {}
-        call_id, name = str(piece.get("id") or ""), str(said.get("name") or "")
-        arguments = said.get("arguments")
-        known = self._find(piece.get("index"), call_id, name, arguments)
+        said = object_in(piece, "function")
+        call_id, name, arguments = text_in(piece, "id"), text_in(said, "name"), said.get("arguments")
+        known = self._find(count_in(piece, "index"), call_id, name, arguments)
         known.id = known.id or call_id
         known.name = known.name or name
         if isinstance(arguments, str):
@@ -195,15 +188,14 @@ class ChatStream:
         elif isinstance(arguments, Mapping):
             known.arguments = arguments
         if known.name:
-            delta = arguments if isinstance(arguments, str) else ""
-            yield call_fragment(known.wire_id, known.name, delta, version=version)
+            yield call_fragment(known.wire_id, known.name, text_in(said, "arguments"), version=version)
 
-    def _find(self, index: Any, call_id: str, name: str, arguments: Any) -> _StreamedCall:
+    def _find(self, index: int | None, call_id: str, name: str, arguments: Any) -> _StreamedCall:
         """The call a piece belongs to: by index; without one the last, unless a new id or name begins another.
 
         Servers that give several whole calls one index tell them apart by id or name. Others repeat both in each piece.
         """
-        if isinstance(index, int):
+        if index is not None:
             known = self._by_index.get(index)
             if known is None or known.differs_from(call_id, name):
                 known = self._by_index[index] = self._new()

@@ -132,13 +132,19 @@ class RealtimeConnection(LiveConnection):
                 if self._closed:
                     return
                 raise self._lost(error) from error
-            response = self._events.read(json.loads(data))
+            response = self._read(data)
             if self._events.refused_response:
                 self._events.refused_response, self._response_due = False, True
             if self._response_due and not self._events.responding and not self._events.open_calls:
                 await self._ask_for_response()
             if response is not None:
                 yield response
+
+    def _read(self, data: bytes) -> ModelResponse | None:
+        try:
+            return self._events.read(json.loads(data))
+        except (ValueError, RecursionError) as error:  # no JSON, or a value in it that no record can hold
+            raise self._call.unreadable("bad_frame", "the service sent a frame that cannot be read") from error
 
     async def close(self) -> None:
         if not self._closed:

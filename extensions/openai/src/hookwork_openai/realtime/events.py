@@ -13,6 +13,7 @@ from hookwork.records.metadata import ModalityTokenCount, ModelResponse, Transcr
 from hookwork_openai.arguments import read_arguments
 from hookwork_openai.call import Call
 from hookwork_openai.errors import service_error
+from hookwork_openai.reading import count_in, object_in, objects_in, text_in
 
 #: Marks our session.update, so that a refusal of it can be told from any other error.
 SESSION_UPDATE = "hookwork_session_update"
@@ -51,20 +52,17 @@ class ServerEvents:
         """
         if not isinstance(event, Mapping):
             return None
-        handler = _HANDLERS.get(str(event.get("type") or ""))
+        handler = _HANDLERS.get(text_in(event, "type"))
         return handler(self, event) if handler is not None else None
 
     # --- the session --------------------------------------------------------------------------------------------------
 
     def _session(self, event: Event) -> None:
-        session = event.get("session")
-        model = session.get("model") if isinstance(session, Mapping) else None
-        self._model = model if isinstance(model, str) else self._model
+        self._model = text_in(object_in(event, "session"), "model") or self._model
 
     def _error(self, event: Event) -> ModelResponse | None:
-        raw = event.get("error")
-        error: Mapping[str, Any] = raw if isinstance(raw, Mapping) else {}
-        code = str(error.get("code") or error.get("type") or "error")
+        error = object_in(event, "error")
+        code = text_in(error, "code") or text_in(error, "type") or "error"
         if code == _ALREADY_RESPONDING:
             self.refused_response = self.responding = True
             return None
@@ -80,13 +78,13 @@ class ServerEvents:
     # --- speech and text ----------------------------------------------------------------------------------------------
 
     def _text(self, event: Event) -> ModelResponse | None:
-        text = event.get("delta")
-        return self._said(Part(text=text), partial=True) if text and isinstance(text, str) else None
+        text = text_in(event, "delta")
+        return self._said(Part(text=text), partial=True) if text else None
 
     def _audio(self, event: Event) -> ModelResponse | None:
         try:
-            data = base64.b64decode(event.get("delta") or "", validate=True)
-        except (binascii.Error, TypeError, ValueError) as error:
+            data = base64.b64decode(text_in(event, "delta"), validate=True)
+        except (binascii.Error, ValueError) as error:
             raise self._call.unreadable("bad_audio", "audio came that is no base64") from error
         return self._said(Part(inline_data=Blob(data=data, mime_type=self._mime_type))) if data else None
 
@@ -94,27 +92,26 @@ class ServerEvents:
         return ModelResponse(content=Content(role="model", parts=[part]), partial=partial, model_version=self._model)
 
     def _transcript(self, event: Event) -> ModelResponse | None:
-        text = event.get("delta")
-        if not text or not isinstance(text, str):
+        text = text_in(event, "delta")
+        if not text:
             return None
         return ModelResponse(output_transcription=Transcription(text=text), partial=True, model_version=self._model)
 
     def _heard(self, event: Event) -> ModelResponse | None:
-        text = event.get("delta")
-        if not text or not isinstance(text, str):
+        text = text_in(event, "delta")
+        if not text:
             return None
         return ModelResponse(input_transcription=Transcription(text=text), partial=True)
 
     def _heard_whole(self, event: Event) -> ModelResponse | None:
-        text = event.get("transcript")
-        if not text or not isinstance(text, str):
+        text = text_in(event, "transcript")
+        if not text:
             return None
         return ModelResponse(input_transcription=Transcription(text=text, finished=True))
 
     def _not_heard(self, event: Event) -> None:
-        raw = event.get("error")
-        code = raw.get("code") if isinstance(raw, Mapping) else None
-        self._call.warn("transcription", f"the user's speech could not be transcribed ({code or 'no reason given'})")
+        code = text_in(object_in(event, "error"), "code") or "no reason given"
+        self._call.warn("transcription", f"the user's speech could not be transcribed ({code})")
 
     def _speech_started(self, event: Event) -> ModelResponse | None:
         if not self.responding or self._interrupted:
@@ -129,30 +126,27 @@ class ServerEvents:
         self._interrupted = False
 
     def _item_added(self, event: Event) -> None:
-        item = event.get("item")
-        if isinstance(item, Mapping) and item.get("type") == "function_call":
-            self._names[str(item.get("id") or "")] = str(item.get("name") or "")
+        item = object_in(event, "item")
+        if item.get("type") == "function_call":
+            self._names[text_in(item, "id")] = text_in(item, "name")
 
     def _call_done(self, event: Event) -> ModelResponse:
-        name = str(event.get("name") or self._names.get(str(event.get("item_id") or ""), ""))
-        call_id = str(event.get("call_id") or "")
+        name = text_in(event, "name") or self._names.get(text_in(event, "item_id"), "")
+        call_id = text_in(event, "call_id")
         args = read_arguments(self._call, event.get("arguments"), name=name, call_id=call_id)
         self.open_calls.add(call_id)
         return self._said(Part(function_call=FunctionCall(id=call_id or None, name=name, args=args)))
 
     def _done(self, event: Event) -> ModelResponse:
-        raw = event.get("response")
-        response: Mapping[str, Any] = raw if isinstance(raw, Mapping) else {}
+        response = object_in(event, "response")
+        told = object_in(response, "status_details")
         self.responding = False
-        details = response.get("status_details")
-        told: Mapping[str, Any] = details if isinstance(details, Mapping) else {}
-        status, reason = response.get("status"), str(told.get("reason") or "")
+        status, reason = text_in(response, "status"), text_in(told, "reason")
         usage = realtime_usage(response.get("usage"))
         if status == "failed":
-            error = told.get("error")
-            said: Mapping[str, Any] = error if isinstance(error, Mapping) else {}
+            said = object_in(told, "error")
             failed = service_error(self._call, said, started=True)
-            code = str(said.get("code") or said.get("type") or "failed")
+            code = text_in(said, "code") or text_in(said, "type") or "failed"
             return self._end(turn_complete=True, error_code=code, error_message=str(failed), usage_metadata=usage)
         if status == "cancelled":
             interrupted = None if self._interrupted else True
@@ -161,7 +155,7 @@ class ServerEvents:
             finish = _INCOMPLETE.get(reason, "OTHER")
             return self._end(turn_complete=True, finish_reason=finish, usage_metadata=usage)
         # A response that calls functions is no end of the turn: the model goes on once it has the answers.
-        calls = any(isinstance(i, Mapping) and i.get("type") == "function_call" for i in response.get("output") or ())
+        calls = any(item.get("type") == "function_call" for item in objects_in(response, "output"))
         return self._end(turn_complete=None if calls else True, finish_reason="STOP", usage_metadata=usage)
 
     def _end(self, **fields: Any) -> ModelResponse:
@@ -173,9 +167,9 @@ def realtime_usage(raw: Any) -> UsageMetadata | None:
     """Token counts of one response; None when nothing is reported (models MOD-17)."""
     if not isinstance(raw, Mapping):
         return None
-    given, produced = _details(raw, "input_token_details"), _details(raw, "output_token_details")
-    prompt, output, total = (_count(raw.get(name)) for name in ("input_tokens", "output_tokens", "total_tokens"))
-    cached, thoughts = _count(given.get("cached_tokens")), _count(produced.get("reasoning_tokens"))
+    given, produced = object_in(raw, "input_token_details"), object_in(raw, "output_token_details")
+    prompt, output, total = (count_in(raw, name) for name in ("input_tokens", "output_tokens", "total_tokens"))
+    cached, thoughts = count_in(given, "cached_tokens"), count_in(produced, "reasoning_tokens")
     if all(count is None for count in (prompt, output, total, cached)):
         return None
     return UsageMetadata(
@@ -189,20 +183,11 @@ def realtime_usage(raw: Any) -> UsageMetadata | None:
     )
 
 
-def _details(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    details = raw.get(name)
-    return details if isinstance(details, Mapping) else {}
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
 def _modalities(details: Mapping[str, Any]) -> tuple[ModalityTokenCount, ...] | None:
     found = [
         ModalityTokenCount(modality=name.upper(), token_count=count)
         for name in ("text", "audio", "image")
-        if (count := _count(details.get(f"{name}_tokens"))) is not None
+        if (count := count_in(details, f"{name}_tokens")) is not None
     ]
     return tuple(found) or None
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hookwork.records.content import Content, FunctionCall, Part
-from hookwork.records.frozen import thaw
+from hookwork.records.frozen import freeze, thaw
 from hookwork.records.metadata import ModelResponse
 from hookwork_modelkit.aggregation import StreamAggregator
 from hookwork_openai.annotations import citation_metadata, logprobs_result
@@ -15,6 +15,7 @@ from hookwork_openai.arguments import BadArguments, parse_arguments, read_argume
 from hookwork_openai.call import Call
 from hookwork_openai.errors import service_error
 from hookwork_openai.metadata import phase_metadata, reasoning_metadata
+from hookwork_openai.reading import object_in, objects_in, text_in
 from hookwork_openai.usage import responses_usage
 
 logger = logging.getLogger("hookwork.openai")
@@ -38,7 +39,7 @@ def whole_response(call: Call, response: Any, *, started: bool = False, finish_r
         raise call.unreadable("empty_response", "the service gave no response object")
     _raise_if_failed(call, response, started)
     reader = _Output(call, cut=_is_incomplete(response))
-    items = [item for item in response.get("output") or () if isinstance(item, Mapping)]
+    items = objects_in(response, "output")
     for item in items:
         reader.read(item)
     finish = finish_reason or _finish_reason(response)
@@ -48,12 +49,11 @@ def whole_response(call: Call, response: Any, *, started: bool = False, finish_r
 
 
 def _raise_if_failed(call: Call, response: Mapping[str, Any], started: bool) -> None:
-    status, error = response.get("status"), response.get("error")
-    if status == "failed" or isinstance(error, Mapping):
-        said = error if isinstance(error, Mapping) else {}
-        raise service_error(call, said, started=started, kind="invalid_response")
+    status, error = text_in(response, "status"), object_in(response, "error")
+    if status == "failed" or error:
+        raise service_error(call, error, started=started, kind="invalid_response")
     if status in _UNFINISHED:
-        raise call.unreadable(str(status), f"the response came with the status {status!r}, so it is not whole")
+        raise call.unreadable(status, f"the response came with the status {status!r}, so it is not whole")
 
 
 def _is_incomplete(response: Mapping[str, Any]) -> bool:
@@ -61,9 +61,7 @@ def _is_incomplete(response: Mapping[str, Any]) -> bool:
 
 
 def _incomplete_reason(response: Mapping[str, Any]) -> str:
-    details = response.get("incomplete_details")
-    reason = details.get("reason") if isinstance(details, Mapping) else None
-    return reason if isinstance(reason, str) else ""
+    return text_in(object_in(response, "incomplete_details"), "reason")
 
 
 def _finish_reason(response: Mapping[str, Any]) -> str:
@@ -86,7 +84,6 @@ def _folded(call: Call, response: Mapping[str, Any], reader: _Output, finish: st
     """One whole response, put together as a stream would be: so both ways give the same."""
     whole = StreamAggregator(provider=call.provider, model=call.model)
     content = Content(role="model", parts=reader.parts)
-    version = response.get("model")
     usable = bool(reader.parts) or finish == "STOP"
     whole.add(
         ModelResponse(
@@ -96,7 +93,7 @@ def _folded(call: Call, response: Mapping[str, Any], reader: _Output, finish: st
             usage_metadata=responses_usage(response.get("usage")),
             citation_metadata=citation_metadata(reader.annotations),
             logprobs_result=logprobs_result(reader.logprobs),
-            model_version=version if isinstance(version, str) else None,
+            model_version=text_in(response, "model") or None,
         )
     )
     for name, call_id in reader.cut_calls:
@@ -106,10 +103,10 @@ def _folded(call: Call, response: Mapping[str, Any], reader: _Output, finish: st
 
 
 def _custom(response: Mapping[str, Any], reader: _Output) -> dict[str, Any]:
-    found = {"openai_response_id": response.get("id"), "openai_model": response.get("model")}
-    kept: dict[str, Any] = {name: value for name, value in found.items() if isinstance(value, str)}
+    found = {"openai_response_id": text_in(response, "id"), "openai_model": text_in(response, "model")}
+    kept: dict[str, Any] = {name: value for name, value in found.items() if value}
     if reader.unmapped:
-        kept["openai_unmapped"] = [thaw(item) for item in reader.unmapped]
+        kept["openai_unmapped"] = [thaw(freeze(item)) for item in reader.unmapped]
     return kept
 
 
@@ -120,8 +117,8 @@ class _Output:
         self._call = call
         self._cut = cut
         self.parts: list[Part] = []
-        self.annotations: list[Any] = []
-        self.logprobs: list[Any] = []
+        self.annotations: list[Mapping[str, Any]] = []
+        self.logprobs: list[Mapping[str, Any]] = []
         self.unmapped: list[Mapping[str, Any]] = []
         #: (name, id) of calls whose arguments the end of the response cut off.
         self.cut_calls: list[tuple[str, str]] = []
@@ -140,28 +137,28 @@ class _Output:
 
     def _message(self, item: Mapping[str, Any]) -> None:
         metadata = phase_metadata(item)
-        content = item.get("content") or ()
-        for piece in [{"type": "output_text", "text": content}] if isinstance(content, str) else content:
+        plain = text_in(item, "content")
+        for piece in [{"type": "output_text", "text": plain}] if plain else objects_in(item, "content"):
             kind = piece.get("type")
             if kind not in ("output_text", "refusal"):
                 raise self._call.unreadable(
                     "unsupported_content_type", f"a message holds content of type {kind!r}, which is not understood"
                 )
-            text = piece.get("text" if kind == "output_text" else "refusal")
+            text = text_in(piece, "text" if kind == "output_text" else "refusal")
             if text:
                 self.parts.append(Part(text=text, part_metadata=metadata))
-            self.annotations.extend(piece.get("annotations") or ())
-            self.logprobs.extend(piece.get("logprobs") or ())
+            self.annotations.extend(objects_in(piece, "annotations"))
+            self.logprobs.extend(objects_in(piece, "logprobs"))
 
     def _reasoning(self, item: Mapping[str, Any]) -> None:
         metadata = reasoning_metadata(item, self._call.provider)
-        entries = [*(item.get("content") or ()), *(item.get("summary") or ())]
-        texts = [entry["text"] for entry in entries if isinstance(entry, Mapping) and entry.get("text")]
-        if texts or metadata is not None:
-            self.parts.append(Part(text="".join(texts), thought=True, part_metadata=metadata))
+        entries = [*objects_in(item, "content"), *objects_in(item, "summary")]
+        text = "".join([text_in(entry, "text") for entry in entries])
+        if text or metadata is not None:
+            self.parts.append(Part(text=text, thought=True, part_metadata=metadata))
 
     def _function_call(self, item: Mapping[str, Any]) -> None:
-        name, call_id = str(item.get("name") or ""), str(item.get("call_id") or item.get("id") or "")
+        name, call_id = text_in(item, "name"), text_in(item, "call_id") or text_in(item, "id")
         raw = item.get("arguments")
         if not name:
             logger.warning("%s: a function call without a name is left out", self._call.model)

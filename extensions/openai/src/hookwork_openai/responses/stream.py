@@ -11,6 +11,7 @@ from hookwork_openai.arguments import BadArguments, parse_arguments
 from hookwork_openai.call import Call
 from hookwork_openai.errors import service_error
 from hookwork_openai.fragments import call_end, call_fragment, text_fragment
+from hookwork_openai.reading import object_in, text_in
 from hookwork_openai.responses.output import whole_response
 from hookwork_openai.responses.streamed_items import StreamedItem, StreamedItems
 
@@ -43,7 +44,7 @@ class ResponseStream:
         if not isinstance(event, Mapping) or self.over:
             return None
         self._events += 1
-        handler = _HANDLERS.get(event.get("type") or "")
+        handler = _HANDLERS.get(text_in(event, "type"))
         shown = handler(self, event) if handler is not None else None
         self.shown = self.shown or shown is not None
         return shown
@@ -87,22 +88,18 @@ class ResponseStream:
         response = event.get("response")
         if isinstance(response, Mapping):
             self._response = response
-            version = response.get("model")
-            self._version = version if isinstance(version, str) else self._version
+            self._version = text_in(response, "model") or self._version
 
     def _failed(self, event: Event) -> None:
-        response = event.get("response")
-        said = response.get("error") if isinstance(response, Mapping) else None
-        kind = "invalid_response"
-        raise service_error(self._call, said if isinstance(said, Mapping) else {}, started=self.shown, kind=kind)
+        said = object_in(object_in(event, "response"), "error")
+        raise service_error(self._call, said, started=self.shown, kind="invalid_response")
 
     def _error(self, event: Event) -> None:
-        nested = event.get("error")
-        raise service_error(self._call, nested if isinstance(nested, Mapping) else event, started=self.shown)
+        raise service_error(self._call, object_in(event, "error") or event, started=self.shown)
 
     def _text(self, event: Event, part: str = "output_text") -> ModelResponse | None:
-        text = event.get("delta")
-        if not text or not isinstance(text, str):
+        text = text_in(event, "delta")
+        if not text:
             return None
         self._items.of_event(event, "message").add_text(part, event.get("content_index"), text)
         return text_fragment(text, version=self._version)
@@ -111,8 +108,8 @@ class ResponseStream:
         return self._text(event, "refusal")
 
     def _thought(self, event: Event, part: str = "content", index: str = "content_index") -> ModelResponse | None:
-        text = event.get("delta")
-        if not text or not isinstance(text, str):
+        text = text_in(event, "delta")
+        if not text:
             return None
         self._items.of_event(event, "reasoning").add_text(part, event.get(index), text)
         return text_fragment(text, thought=True, version=self._version)
@@ -121,7 +118,7 @@ class ResponseStream:
         return self._thought(event, "summary", "summary_index")
 
     def _annotation(self, event: Event) -> None:
-        self._items.of_event(event, "message").annotations.append(event.get("annotation"))
+        self._items.of_event(event, "message").annotations.append(object_in(event, "annotation"))
 
     def _item_added(self, event: Event) -> ModelResponse | None:
         item = event.get("item")
@@ -141,8 +138,8 @@ class ResponseStream:
         return self._whole_call(known, known.raw_arguments) if whole else None
 
     def _arguments_delta(self, event: Event) -> ModelResponse | None:
-        delta = event.get("delta")
-        if not delta or not isinstance(delta, str):
+        delta = text_in(event, "delta")
+        if not delta:
             return None
         item = self._items.of_event(event, "function_call")
         item.pieces.append(delta)
@@ -152,7 +149,7 @@ class ResponseStream:
 
     def _arguments_done(self, event: Event) -> ModelResponse | None:
         item = self._items.of_event(event, "function_call")
-        item.name = str(event.get("name") or "") or item.name
+        item.name = text_in(event, "name") or item.name
         item.arguments = event.get("arguments") or "".join(item.pieces)
         item.ended = True
         return self._whole_call(item, item.arguments)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hookwork.platform import new_uuid
+from hookwork_openai.reading import count_in, objects_in, text_in
 
 
 class StreamedItem:
@@ -54,14 +55,14 @@ class StreamedItem:
 
     def take(self, item: Mapping[str, Any], *, whole: bool) -> None:
         """Learn from an item object: at its start, or once it is ``whole``."""
-        self._name_call(str(item.get("call_id") or ""))
-        self.name = self.name or str(item.get("name") or "")
+        self._name_call(text_in(item, "call_id"))
+        self.name = self.name or text_in(item, "name")
         if whole:
             self.said = item
             self.ended = self.ended or item.get("status") != "incomplete"
 
     def add_text(self, part: str, index: Any, text: str) -> None:
-        self.texts.setdefault((part, index if isinstance(index, int) else 0), []).append(text)
+        self.texts.setdefault((part, index if type(index) is int else 0), []).append(text)
 
     @property
     def wire_id(self) -> str:
@@ -101,7 +102,7 @@ class StreamedItem:
     def _texts_of(self, *parts: str) -> dict[str, Any]:
         kinds = {"content": "reasoning_text", "summary": "summary_text"}
         return {
-            part: self.said.get(part)
+            part: objects_in(self.said, part)
             or [
                 {"type": kinds[part], "text": "".join(pieces)}
                 for (name, _), pieces in sorted(self.texts.items())
@@ -111,13 +112,9 @@ class StreamedItem:
         }
 
     def _message_content(self) -> Any:
-        said = self.said.get("content")
-        if isinstance(said, str) and said:
-            return said
-        if isinstance(said, list) and any(
-            isinstance(piece, Mapping) and (piece.get("text") or piece.get("refusal")) for piece in said
-        ):
-            return said
+        plain, said = text_in(self.said, "content"), objects_in(self.said, "content")
+        if plain or any(text_in(piece, "text") or text_in(piece, "refusal") for piece in said):
+            return plain or said
         content: list[dict[str, Any]] = []
         for (name, _), pieces in sorted(self.texts.items(), key=lambda entry: entry[0][1]):
             field = "refusal" if name == "refusal" else "text"
@@ -138,20 +135,18 @@ class StreamedItems:
 
     def of_event(self, event: Mapping[str, Any], kind: str) -> StreamedItem:
         """The item that an event tells of, a new one when it is the first to."""
-        return self._find(str(event.get("item_id") or ""), event.get("output_index"), kind)
+        return self._find(text_in(event, "item_id"), count_in(event, "output_index"), kind)
 
     def started(self, event: Mapping[str, Any], item: Mapping[str, Any]) -> StreamedItem:
         """The item of an ``output_item.added`` event; without id and place it is always a new one."""
-        item_id, index = str(item.get("id") or ""), event.get("output_index")
-        kind = str(item.get("type") or "")
-        found = self._find(item_id, index, kind) if item_id or isinstance(index, int) else self._new(kind, "", None)
+        item_id, index, kind = text_in(item, "id"), count_in(event, "output_index"), text_in(item, "type")
+        found = self._find(item_id, index, kind) if item_id or index is not None else self._new(kind, "", None)
         found.take(item, whole=False)
         return found
 
     def ended(self, event: Mapping[str, Any], item: Mapping[str, Any]) -> StreamedItem:
         """The item of an ``output_item.done`` event."""
-        kind = str(item.get("type") or "")
-        found = self._find(str(item.get("id") or ""), event.get("output_index"), kind)
+        found = self._find(text_in(item, "id"), count_in(event, "output_index"), text_in(item, "type"))
         found.take(item, whole=True)
         found.ended = True
         return found
@@ -164,7 +159,7 @@ class StreamedItems:
                 continue
             found = self._match(item, index, matched)
             if found is None:
-                found = self._new(str(item.get("type") or ""), str(item.get("id") or ""), None)
+                found = self._new(text_in(item, "type"), text_in(item, "id"), None)
                 found.index = index if all(known.index is not None for known in self._items[:-1]) else None
             matched.add(id(found))
             found.take(item, whole=True)
@@ -176,18 +171,18 @@ class StreamedItems:
             items = sorted(items, key=lambda item: item.index or 0)
         return [item.as_output() for item in items if item.said or item.texts or item.kind == "function_call"]
 
-    def _find(self, item_id: str, index: Any, kind: str) -> StreamedItem:
+    def _find(self, item_id: str, index: int | None, kind: str) -> StreamedItem:
         found = self._by_id.get(item_id) if item_id else None
-        if found is None and isinstance(index, int):
+        if found is None and index is not None:
             found = self._by_index.get(index)
-        if found is None and not item_id and not isinstance(index, int):
+        if found is None and not item_id and index is None:
             found = self._newest(kind)
         if found is None or found.kind != kind:
-            found = self._new(kind, item_id, index if isinstance(index, int) else None)
+            found = self._new(kind, item_id, index)
         if item_id:
             found.id = found.id or item_id
             self._by_id[item_id] = found
-        if isinstance(index, int) and index not in self._by_index:
+        if index is not None and index not in self._by_index:
             self._by_index[index] = found
             found.index = index
         return found
@@ -206,7 +201,7 @@ class StreamedItems:
         return item
 
     def _match(self, item: Mapping[str, Any], index: int, matched: set[int]) -> StreamedItem | None:
-        kind, item_id, call_id = item.get("type"), item.get("id"), item.get("call_id")
+        kind, item_id, call_id = text_in(item, "type"), text_in(item, "id"), text_in(item, "call_id")
         free = [known for known in self._items if known.kind == kind and id(known) not in matched]
         for known in free:
             if item_id and known.id == item_id:
