@@ -81,9 +81,10 @@ class LiveTools:
         self.batches = 0
         self.changes = Changes()
 
-    def run(self, made_by: Event, calls: Sequence[FunctionCall], turn: int) -> None:
+    def run(self, made_by: Event, turn: int) -> None:
         """Carry out the calls of a model event, at the places of its turn (tools-plugins EFF-2)."""
         flow = self._flow()
+        calls = made_by.function_calls
         self._start(flow, [self._call(flow, made_by, call, turn, i) for i, call in enumerate(calls, 1)])
 
     def run_approved(self) -> None:

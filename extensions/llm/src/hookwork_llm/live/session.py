@@ -8,23 +8,19 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
-from hookwork.confirmation import REQUEST_CONFIRMATION
 from hookwork.context import CallbackContext, InvocationContext
 from hookwork.errors import LimitExceeded, UnsupportedOperationError
-from hookwork.live import CANCELLED_CALLS, GO_AWAY, LiveRequest
+from hookwork.live import CANCELLED_CALLS, GO_AWAY
 from hookwork.live_run import LiveActivation, channel_of
 from hookwork.model import ModelRequest
 from hookwork.node import Standing
 from hookwork.platform import sleep
-from hookwork.records.content import Blob, Content, FunctionResponse, Part
+from hookwork.records.content import Content
 from hookwork.records.event import Event
-from hookwork.records.history import KINDS
 from hookwork.records.metadata import ModelResponse
 from hookwork.state import DeltaBuffer
-from hookwork_llm.live.assembler import Assembler, Piece
 from hookwork_llm.live.calls import LiveTools
 from hookwork_llm.live.events import EventMaker
-from hookwork_llm.live.held import HoldBack
 from hookwork_llm.live.inbox import (
     Answered,
     Closed,
@@ -42,12 +38,14 @@ from hookwork_llm.live.inbox import (
     ToolsDone,
     acknowledge,
 )
+from hookwork_llm.live.intake import Intake
 from hookwork_llm.live.line import Line
 from hookwork_llm.live.outbox import Outbox
 from hookwork_llm.live.recorder import Recorder
 from hookwork_llm.live.recovery import Recovery
 from hookwork_llm.live.request import LiveFlow
 from hookwork_llm.live.streams import Streams
+from hookwork_llm.live.transcript import Transcript
 from hookwork_llm.standing import hand_over_is_due, sort_calls
 
 if TYPE_CHECKING:
@@ -86,16 +84,14 @@ class LiveSession:
         self.streams = Streams(self.flow, self.crew, self.say)
         self._model = self.flow.prepared.require_model()
         self.tools = LiveTools(self, self._model.capabilities.max_parallel_live_tools)
-        self._outbox = Outbox()
-        self._assembler = Assembler()
-        self._held = HoldBack()
-        self._maker = EventMaker(self.flow)
-        self._recovery = Recovery(self.channel.take_handle())
-        self._recorder: Recorder | None = None
+        self.outbox = Outbox()
+        self.recovery = Recovery(self.channel.take_handle())
+        self.recorder: Recorder | None = None
         if self.channel.config.save_live_blob:
-            self._recorder = Recorder(self._recording_context, agent.name, self.flow.path_info)
-        #: call events whose tools are started once the event is stored: event id → turn.
-        self._to_start: dict[str, tuple[Event, int]] = {}
+            self.recorder = Recorder(self._recording_context, agent.name, self.flow.path_info)
+        self._intake = Intake(self)
+        self._maker = EventMaker(self.flow)
+        self._transcript = Transcript(self.flow, self._maker, self.tools.run, lambda: self.tools.batches > 0)
         #: id of a call here → the id that the server gave it.
         self._server_ids: dict[str, str | None] = {}
         self._request = ModelRequest()
@@ -117,12 +113,12 @@ class LiveSession:
         self._request, self._stage_context = stage.request, stage.ctx
         try:
             self._dial()
-            self.crew.start(self._listen())
+            self.crew.start(self._intake.listen())
             while not self._over:
                 item = await self.inbox.take()
                 for event in await self._dealt_with(item):
                     yield event
-                    self._start_tools(event)
+                    self._transcript.stored(event)
                 acknowledge(item)
                 if self._error is not None:
                     raise self._error
@@ -151,7 +147,7 @@ class LiveSession:
             case Received():
                 return await self._received(item.response)
             case Said():
-                await self._said(item.content)
+                await self._intake.said(item.content)
             case Made():
                 return self._tool_event(item.event)
             case LineUp():
@@ -159,7 +155,7 @@ class LiveSession:
             case LineDown():
                 return await self._line_is_down(item.error)
             case ToolsDone():
-                return self._what_waits_is_shown()
+                return self._transcript.show_what_waits()
             case Redial():
                 self._dial()
             case Closed():
@@ -175,10 +171,10 @@ class LiveSession:
 
     def _dial(self) -> None:
         """Open a connection: the first one, or the next (LIVE-4, models LIVE-9, LIVE-11)."""
-        built, config, handle = self._request, self.channel.config, self._recovery.handle
+        built, config, handle = self._request, self.channel.config, self.recovery.handle
         contents: Sequence[Content] = built.contents
         if self._line is not None and handle is None:
-            contents = self._outbox.without_unanswered(self.flow.contents())
+            contents = self.outbox.without_unanswered(self.flow.contents())
         if handle is not None:
             config = config.resuming(handle)
         elif config.session_resumption is not None:
@@ -192,7 +188,7 @@ class LiveSession:
             config=config,
             history=handle is None,
             inbox=self.inbox,
-            outbox=self._outbox,
+            outbox=self.outbox,
             server_ids=self._server_ids,
         )
         self.crew.start(self._line.run())
@@ -200,19 +196,18 @@ class LiveSession:
     def _line_is_up(self) -> None:
         assert self._line is not None
         self.flow.table = self._line.request.tools  # hooks may have put another table in its place
-        self._recovery.opened()
-        self._outbox.opened()
+        self.recovery.opened()
+        self.outbox.opened()
 
     async def _line_is_down(self, error: Exception | None) -> Sequence[Event]:
         """Decide what comes after a connection; what the user said so far is written down first."""
-        self._outbox.lost()
-        self._maker.turn_is_cut()
-        events = [*self._made_of(self._assembler.cut()), *self._held.release()]
-        if error is None or (self._closing and self._recovery.was_open):
+        self.outbox.lost()
+        events = self._transcript.cut()
+        if error is None or (self._closing and self.recovery.was_open):
             self._over = True
             return events
         try:
-            delay = self._recovery.delay(error, self._model.name)
+            delay = self.recovery.delay(error, self._model.name)
         except Exception as final:  # noqa: BLE001 - raised once the events are out, unless a hook answers it
             self._over = True
             try:
@@ -231,33 +226,33 @@ class LiveSession:
 
     async def _redial_after(self, delay: float) -> None:
         await sleep(delay)
-        while self._recovery.handle is None and self.tools.batches:
+        while self.recovery.handle is None and self.tools.batches:
             await self.tools.changes.next()  # their results belong to what the new connection is told
         self.inbox.post(Redial())
 
     # --- what the model says ------------------------------------------------------------------------------------------
 
     async def _received(self, message: ModelResponse) -> Sequence[Event]:
-        self._recovery.received(message.session_resumption_handle)
+        self.recovery.received(message.session_resumption_handle)
         told = message.custom_metadata or {}
         if GO_AWAY in told:
-            self._recovery.go_away = True
+            self.recovery.go_away = True
         if told.get(CANCELLED_CALLS):
             own = {given: mine for mine, given in self._server_ids.items()}
             self.tools.withdraw(own.get(call_id, call_id) for call_id in told[CANCELLED_CALLS])
         self._maker.count(message, message.model_version or self._request.model or self._model.name)
-        events = self._made_of(self._assembler.add(message))
+        events = self._transcript.message(message)
         for event in events:
             if any(part.inline_data is not None for part in (event.content.parts if event.content else ())):
                 if self.channel.config.output_audio_transcription is None:
-                    self._recovery.unwritten = True
-                if self._recorder is not None:
-                    self._recorder.spoke(event)
-        if self._recorder is not None:
+                    self.recovery.unwritten = True
+                if self.recorder is not None:
+                    self.recorder.spoke(event)
+        if self.recorder is not None:
             if message.turn_complete:
-                events += await self._recorder.keep_both()
+                events += await self.recorder.keep_both()
             elif message.interrupted:
-                events += await self._recorder.keep_model()
+                events += await self.recorder.keep_model()
         return events
 
     def _answered(self, response: ModelResponse) -> list[Event]:
@@ -266,49 +261,14 @@ class LiveSession:
         if usage is not None:
             self.inv.usage.add(self.agent.name, response.model_version or self._model.name, usage)
         self._over = True
-        pieces = Assembler().add(response.replace(turn_complete=True))
-        return self._made_of([piece for piece in pieces if not piece.response.partial])
-
-    def _made_of(self, pieces: Sequence[Piece]) -> list[Event]:
-        """Pieces as events, those held back that may go on now among them (LIVE-6)."""
-        events: list[Event] = []
-        at_rest = not self.tools.batches and not self._to_start
-        for i, piece in enumerate(pieces):
-            event = self._maker.event(piece, at_rest=at_rest)
-            calls = event.function_calls if not event.partial and not event.error_code else ()
-            if calls:
-                at_rest = False
-                self._to_start[event.id] = (event, self.flow.turn)
-            events += self._admitted(event, any(_is_speech(later) for later in pieces[i + 1 :]))
-        return events
-
-    def _admitted(self, event: Event, more_speech: bool) -> list[Event]:
-        transcribes = more_speech or self._assembler.transcribes
-        admitted = self._held.admit(event, transcribes=transcribes)
-        if not any(one is event for one in admitted):
-            self._start_tools(event)  # the model waits for them; only the event has to wait
-        if not transcribes:
-            admitted += self._held.release()
-        return admitted
+        return self._transcript.whole(response)
 
     # --- tools --------------------------------------------------------------------------------------------------------
-
-    def _start_tools(self, event: Event) -> None:
-        started = self._to_start.pop(event.id, None)
-        if started is not None:
-            made_by, turn = started
-            self.tools.run(made_by, made_by.function_calls, turn)
 
     def _tool_event(self, event: Event) -> Sequence[Event]:
         if event.actions.transfer_to_agent:
             self._transfers = True
-        return self._admitted(event, more_speech=False)
-
-    def _what_waits_is_shown(self) -> Sequence[Event]:
-        """A call that waits for a person must not wait for the end of an utterance as well."""
-        if any(event.long_running_tool_ids for event in self._held):
-            return self._made_of(self._assembler.finish_speech())
-        return ()
+        return self._transcript.of_tool(event)
 
     async def made(self, event: Event) -> None:
         """For tools: hand an event on; returns when it was stored, or held back (core INV-1, LIVE-6)."""
@@ -319,7 +279,7 @@ class LiveSession:
         await self.made(event)
         content = self.stored_form(event).content
         if content is not None:
-            self._outbox.content(content)
+            self.outbox.content(content)
 
     def answer(self, content: Content) -> None:
         """For tools: send responses to the model, with the ids that it gave the calls."""
@@ -329,7 +289,7 @@ class LiveSession:
             if response is not None and response.id in self._server_ids:
                 part = part.replace(function_response=response.replace(id=self._server_ids[response.id]))
             parts.append(part)
-        self._outbox.content(content.replace(parts=parts))
+        self.outbox.content(content.replace(parts=parts))
 
     def stored_form(self, event: Event) -> Event:
         """An event as ``on_event`` left it; as it was made while it is held back."""
@@ -350,62 +310,18 @@ class LiveSession:
     async def _leave_after_sending(self, delay: float = 0.0) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(SEND_TIMEOUT):
-                await self._outbox.flushed()
+                await self.outbox.flushed()
         if delay:
             await sleep(delay)
         self.inbox.post(Leave())
-
-    # --- what the user says -------------------------------------------------------------------------------------------
-
-    async def _listen(self) -> None:
-        """Hand on what is sent, in order: contents once they are stored, the rest as it comes (LIVE-3)."""
-        while (request := await self.channel.next()) is not None:
-            if request.content is not None:
-                await self._hand_over(request)
-            item = request.realtime_input
-            if item is None:
-                continue
-            if isinstance(item, Blob):
-                if self._recorder is not None:
-                    self._recorder.heard(item)
-                sound = (item.mime_type or "audio/").lower().startswith("audio/")
-                if sound and self.channel.config.input_audio_transcription is None:
-                    self._recovery.unwritten = True
-            await self._outbox.realtime(item)
-        self.inbox.post(Closed())
-
-    async def _hand_over(self, request: LiveRequest) -> None:
-        assert request.content is not None
-        item = Said(request.content)
-        try:
-            await self.inbox.hand_over(item)
-        except asyncio.CancelledError:
-            if not item.taken:
-                self.channel.put_back(request)  # for whoever listens next
-            raise
-
-    async def _said(self, content: Content) -> None:
-        """Store a content and send it; answers of a person to requests are carried out instead (HITL-16)."""
-        taken = await self.channel.take(content)
-        if taken is None:
-            return
-        answers = [part for part in taken.parts if part.function_response is not None]
-        other = [part for part in taken.parts if part.function_response is None]
-        to_model = [part for part in answers if not _is_request_answer(part)]
-        if any(_names(part) == REQUEST_CONFIRMATION for part in answers):
-            self.tools.run_approved()
-        if to_model:
-            self.answer(Content(role="user", parts=to_model))
-        if other:
-            self._outbox.content(taken if not answers else Content(role="user", parts=other))
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
     async def _farewell(self) -> list[Event]:
         """The end: what is open is finished, what was held back is let go, what was cut is closed (LIVE-6, LIVE-16)."""
-        events = [*self._made_of(self._assembler.finish(interrupted=True)), *self._held.release()]
-        if self._recorder is not None:
-            events += await self._recorder.keep_both()
+        events = self._transcript.finish()
+        if self.recorder is not None:
+            events += await self.recorder.keep_both()
         cut = [
             path
             for path, (event, _) in self.inv.in_flight.items()
@@ -435,18 +351,3 @@ class LiveSession:
 
     def _recording_context(self, buffer: DeltaBuffer) -> CallbackContext:
         return self.ctx.callback(buffer, f"live/{self.inv.user_messages}")
-
-
-def _is_speech(piece: Piece) -> bool:
-    response = piece.response
-    return response.input_transcription is not None or response.output_transcription is not None
-
-
-def _names(part: Part) -> str:
-    response: FunctionResponse | None = part.function_response
-    return (response.name or "") if response is not None else ""
-
-
-def _is_request_answer(part: Part) -> bool:
-    """Whether a response answers a question of the kit: no model made that call."""
-    return _names(part) in KINDS
