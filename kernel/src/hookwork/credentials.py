@@ -71,13 +71,8 @@ def has_consent_answers(ctx: ReadonlyContext) -> bool:
     return bool(ctx.ephemeral.get(_ANSWERS))
 
 
-def keep_answers(scope: EphemeralScope, answers: Mapping[str, Any]) -> None:
-    """Put what clients answered where providers of this run find it (AUTH-34)."""
-    scope[_ANSWERS] = {**(scope.get(_ANSWERS) or {}), **answers}
-
-
-def take_answers(session: Session, message: Content) -> tuple[Content, dict[str, Any]]:
-    """A message without the secrets of its answers to requests for consent, and these by credential key.
+def take_answers(session: Session, message: Content, scope: EphemeralScope) -> Content:
+    """A message without the secrets of its answers to requests for consent; these go to the ephemeral scope (AUTH-34).
 
     An answer that is somebody else's (`read_answer`) is left out with a warning.
 
@@ -110,7 +105,9 @@ def take_answers(session: Session, message: Content) -> tuple[Content, dict[str,
             "stored",
             unknown=foreign,
         )
-    return message.replace(parts=parts), answers
+    if answers:
+        scope[_ANSWERS] = {**(scope.get(_ANSWERS) or {}), **answers}
+    return message.replace(parts=parts)
 
 
 def auth_config(key: str, auth_uri: str, nonce: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -220,12 +220,9 @@ class RunCore(RunControl):
         """The message as it may be stored and shown: credentials in it go to the ephemeral scope alone (AUTH-32)."""
         if message is None or not message.function_responses:
             return message
-        from hookwork.credentials import keep_answers, take_answers
+        from hookwork.credentials import take_answers
 
-        message, answers = take_answers(session, message)
-        if answers:
-            keep_answers(self.ephemeral, answers)
-        return message
+        return take_answers(session, message, self.ephemeral)
 
     def _decide(self, session: Session, message: Content | None, given_id: str | None) -> Entry:
         runner = self.runner
