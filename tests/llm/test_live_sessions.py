@@ -222,6 +222,34 @@ async def test_live_7_on_user_message_is_called_for_each_content_and_decides_wha
     assert [event.text for event in await talk.stored() if event.author == "user"] == ["ONE", "TWO"]
 
 
+async def test_plug_14_on_event_does_not_see_what_the_user_sends_and_plug_16_what_is_replaced_is_used_everywhere() -> (
+    None
+):
+    seen: list[str] = []
+
+    class Watch(Plugin):
+        name = "watch"
+
+        def on_user_message(self, message: Content) -> Content:
+            return user_content(f"<{message.text}>")
+
+        def on_event(self, event: Event) -> None:
+            seen.append(f"{event.author} {event.text}")
+
+    talk = await Talk([Hear(1), "yes", turn_complete()], plugins=[Watch()]).hold("hi")
+    assert seen == ["voice yes", "voice yes", "voice "]
+    assert [content.text for content in talk.line.contents] == ["<hi>"]
+    assert talk.run._core.inv is not None
+    assert talk.run._core.inv.user_content == user_content("<hi>")
+
+
+async def test_live_4_pictures_go_with_a_content_and_are_stored_with_it() -> None:
+    picture = Part(inline_data=Blob(data=b"png", mime_type="image/png"))
+    talk = await Talk([Hear(1), "a cat", turn_complete()]).hold([Part(text="what is it?"), picture])
+    assert talk.line.contents[0].parts == [Part(text="what is it?"), picture]
+    assert (await talk.stored())[0].content == talk.line.contents[0]
+
+
 # --- hooks around it --------------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Streaming tools in live sessions: answered at once, then piece by piece (tools-plugins FN-27 … FN-29)."""
+"""Streaming tools in live sessions: answered at once, then piece by piece (core LIVE-8, models LIVE-15, FN-27)."""
 
 from __future__ import annotations
 
