@@ -249,6 +249,34 @@ async def test_auth_30_a_call_may_need_an_approval_and_then_a_consent(runner_fac
     assert (third.kind, meetings.sent) == ("completed", [{"Authorization": "Bearer t"}])
 
 
+async def test_auth_32_one_answer_is_for_all_calls_that_wait_for_the_credential(runner_factory: Any) -> None:
+    """Two calls of a turn ask under one key, a third under another: the answer runs the two, the third still waits."""
+    meetings = Meetings()
+
+    @tool
+    async def mails(ctx: ToolContext) -> dict[str, Any]:
+        """Lists mails."""
+        if consent_answer(ctx, "mail") is None:
+            raise ConsentRequiredError(PAGE, "n-2", "mail")
+        return {"mails": 3}
+
+    calls = [call("meetings", "c1"), call("mails", "c2"), call("meetings", "c3")]
+    model = ScriptedModel([calls, "two meetings", "three mails"])
+    agent = LlmAgent(name="a", model=model, tools=[meetings.tool, mails])
+    async with runner_factory(agent) as runner:
+        first = await runner.run(message="go", **WHO).wait()
+        one, other, two = first.open_calls
+        second = await runner.run(message=answer(two, filled(two, authCode="t")), **WHO).wait()
+        assert (len(meetings.sent), [c.id for c in second.open_calls]) == (2, [other.id])
+        shown = {r.id: dict(r.response or {}) for c in model.prompts[-1] for r in c.function_responses}
+        assert [shown["c1"], shown["c2"]["status"], shown["c3"]] == [{"meetings": 2}, "pending", {"meetings": 2}]
+        with pytest.raises(NothingToResume):
+            await runner.run(message=answer(one, filled(one, authCode="late")), **WHO).wait()
+        third = await runner.run(message=answer(other, filled(other, authCode="m")), **WHO).wait()
+    assert (third.kind, third.final_event.text, len(meetings.sent)) == ("completed", "three mails", 2)
+    assert_valid_prompt(model.prompts[-1])
+
+
 async def test_auth_30_what_the_model_is_shown_meanwhile_is_a_pending_call(runner_factory: Any) -> None:
     agent = agent_of(Meetings(), call("meetings", "c1"), "please consent first")
     async with runner_factory(agent) as runner:

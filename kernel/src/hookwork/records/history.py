@@ -382,6 +382,20 @@ class HistoryIndex:
                 self._record(call.invocation_id, parent, position).newest_answer = position
         if by_user and call.scope in self.scope_paths:
             self._close_scope(call.scope, position)
+        if by_user and call.kind == "credential" and len(call.responses) == 1:
+            self._share_consent(call)
+
+    def _share_consent(self, answered: Call) -> None:
+        """A consent is for all calls of one activation that wait for the credential of its key (AUTH-32)."""
+        key = _credential_key(answered)
+        for other in list(self.unanswered.values()):
+            place = (other.kind, other.path, other.author, other.invocation_id)
+            if place != (answered.kind, answered.path, answered.author, answered.invocation_id) or not other.is_open:
+                continue
+            if key and _credential_key(other) == key:
+                other.responses.append(answered.responses[0])
+                other.closed_at = answered.responses[0].position
+                self._settle(other)
 
     def _close_scope(self, scope: str, position: int) -> None:
         """The response of a delegating call closes every open call of its scope (PND-1, ACT-26)."""
@@ -444,6 +458,11 @@ def _original_id(request: Call) -> str:
         return str(request.args.get("functionCallId") or "")
     original = request.args.get("originalFunctionCall")
     return str(original.get("id") or "") if isinstance(original, dict) else ""
+
+
+def _credential_key(request: Call) -> str:
+    config = request.args.get("authConfig")
+    return str(config.get("credentialKey") or "") if isinstance(config, dict) else ""
 
 
 def _describe(call: Call, event: Event) -> None:
