@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookwork.records.content import Content, FunctionResponse, Part, text_content
+from hookwork.credentials import REQUEST_CREDENTIAL, auth_config, read_answer
+from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part, text_content
 from hookwork.records.event import Event
 from hookwork.records.history import Call
 from hookwork.records.session import EventLog
@@ -80,6 +81,49 @@ def test_con_5_inputs(line: str, answer: dict[str, Any], bodies: Any) -> None:
 )
 def test_con_6_a_long_running_tool_may_stay_open(line: str, answer: Any, bodies: Any) -> None:
     assert answer_from_line(open_call(bodies.long_running()), line) == answer
+
+
+def consent(kind: str = "oauth2") -> Event:
+    config = auth_config("cal", "https://login.example/?x=1", "n-1", {"exchangedAuthCredential": {"authType": kind}})
+    asked = FunctionCall(id="r1", name=REQUEST_CREDENTIAL, args={"functionCallId": "c1", "authConfig": config})
+    return Event(content=Content(role="model", parts=[Part(function_call=asked)]), long_running_tool_ids=("r1",))
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "answer"),
+    [
+        ("oauth2", "abc", {"authType": "oauth2", "oauth2": {"authCode": "abc"}}),
+        (
+            "oauth2",
+            "https://app.example/cb?code=abc&state=n-1",
+            {
+                "authType": "oauth2",
+                "oauth2": {
+                    "authResponseUri": "https://app.example/cb?code=abc&state=n-1",
+                    "authCode": "abc",
+                    "state": "n-1",
+                },
+            },
+        ),
+        ("oauth2", '{"authType": "http"}', {"authType": "http"}),
+        ("apiKey", "k-1", {"response": "k-1"}),
+        ("oauth2", "  ", None),
+    ],
+    ids=["code", "address", "json", "key", "nothing"],
+)
+def test_auth_32_a_consent_is_answered_with_a_code_an_address_or_a_key(kind: str, line: str, answer: Any) -> None:
+    asked = open_call(consent(kind))
+    assert answer_from_line(asked, line) == answer
+    if answer is not None:
+        read = read_answer(asked, answer)
+        assert read is not None
+        assert read[0] == "cal"
+
+
+def test_auth_30_a_consent_says_where_to_go() -> None:
+    first, second = question(open_call(consent()))
+    assert "https://login.example/?x=1" in first
+    assert "nothing of it is stored" in second
 
 
 def test_con_5_questions(bodies: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 from hookwork.records.content import Content, FunctionResponse, Part
 
@@ -25,6 +26,9 @@ def question(call: Call) -> list[str]:
         if call.response_schema is not None:
             lines.append(f"  Expected response schema: {compact(call.response_schema)}")
         return lines
+    if call.kind == "credential":
+        how = "the key" if _wants_key(call) else "the code, or the whole address that the page led to"
+        return [call.message or "A credential is needed", f"  Type {how}; nothing of it is stored."]
     return [f"waiting for response (kind: {call.name})", f"  Args: {compact(call.args)}"]
 
 
@@ -45,12 +49,35 @@ def answer_from_line(call: Call, line: str) -> dict[str, Any] | None:
     if call.kind == "confirmation":
         given = _json(line)
         return given if isinstance(given, dict) else {"confirmed": line.strip().lower() in _YES}
-    if call.kind == "tool" and not line.strip():
+    if call.kind in ("tool", "credential") and not line.strip():
         return None
+    if call.kind == "credential":
+        return _credential(call, line.strip())
     value = _json(line)
     if isinstance(value, dict):
         return value
     return {"payload" if call.kind == "input" else "result": line if value is _NOTHING else value}
+
+
+def _wants_key(call: Call) -> bool:
+    config = call.args.get("authConfig")
+    shown = config.get("exchangedAuthCredential") if isinstance(config, Mapping) else None
+    return isinstance(shown, Mapping) and shown.get("authType") == "apiKey"
+
+
+def _credential(call: Call, line: str) -> dict[str, Any]:
+    """What was typed as a credential in wire form (crosscutting AUTH-32)."""
+    given = _json(line)
+    if isinstance(given, dict):
+        return given
+    if _wants_key(call):
+        return {"response": line}
+    oauth2 = {"authCode": line}
+    if "://" in line:
+        query = parse_qs(urlsplit(line).query)
+        oauth2 = {"authResponseUri": line}
+        oauth2 |= {name: query[key][0] for key, name in (("code", "authCode"), ("state", "state")) if key in query}
+    return {"authType": "oauth2", "oauth2": oauth2}
 
 
 def answers_content(answers: Mapping[str, tuple[Call, dict[str, Any]]], text: str | None = None) -> Content:

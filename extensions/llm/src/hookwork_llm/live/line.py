@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from hookwork.errors import LiveConnectionClosed, ModelError
 from hookwork.live import LiveConnection, LiveRunConfig, without_audio
 from hookwork.model import ModelRequest
+from hookwork.model_streams import not_a_response
 from hookwork.records.metadata import ModelResponse
 from hookwork.stages import InContext, Stage, StageOutcome, around_call
 from hookwork_llm.live.inbox import Answered, Inbox, LineDown, LineUp, Received
 from hookwork_llm.model_stage import CallIds, ModelStage
-from hookwork_llm.model_streams import not_a_response
 
 if TYPE_CHECKING:
     from hookwork_llm.live.outbox import Outbox

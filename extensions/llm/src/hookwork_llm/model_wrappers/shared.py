@@ -10,9 +10,9 @@ import msgspec
 
 from hookwork.errors import ConfigurationError, ModelError
 from hookwork.model import Model, ModelCapabilities, ModelRequest
+from hookwork.model_streams import not_a_response, open_stream
 from hookwork.records.metadata import ModelResponse
 from hookwork.resolve import resolve_model
-from hookwork_llm.model_streams import not_a_response, open_stream
 
 #: Key of a response's ``custom_metadata``: the name of the model that answered (models WRP-2).
 ANSWERED_BY = "hookwork_model"
