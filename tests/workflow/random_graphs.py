@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from hookwork import Agent
+from hookwork import Agent, Content, Event, text_content
+from hookwork_llm import tool
 from hookwork_workflow import (
     DEFAULT,
     START,
@@ -26,11 +27,17 @@ from hookwork_workflow import (
     NodeContext,
     RequestInput,
     Retry,
+    ToolNode,
     Workflow,
+    chain,
+    node,
+    parallel,
     routed,
 )
 
-KINDS = ("plain", "leaf", "ask", "hand", "flaky", "dynamic", "router", "loop", "inner")
+KINDS = ("plain", "leaf", "ask", "hand", "flaky", "dynamic", "router", "loop", "inner", "gate", "each", "agent")
+#: Steps that are workflows of their own; their last node is called ``<name>_b``.
+NESTED = ("inner", "gate", "each")
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -213,9 +220,44 @@ def _node(plan: Plan, number: int, world: World) -> Any:
         left, of = turns(name, value)
         return routed("again", {"left": left - 1, "of": of}) if left else routed("done", result(of))
 
+    async def arguments(value: Any, ctx: NodeContext) -> Any:
+        await world.enter(ctx)
+        place = ctx.path.rpartition("/")[0]
+        world.asked[f"wf_tool_confirmation:{ctx.invocation_id}:{place}/{name}_t@1"] = (name, value)
+        return {"value": value}
+
+    @tool(require_confirmation=True, inline=True)
+    def gated(value: Any) -> Any:
+        """Runs once it is approved."""
+        world.ran[f"{name}.tool", _key(value)] += 1
+        return given("tool", value)
+
+    async def three(value: Any) -> Any:
+        return [[value, i] for i in range(3)]
+
+    async def item(value: Any, ctx: NodeContext) -> Any:
+        await world.enter(ctx)
+        return given("item", value)
+
+    async def speaks(ctx: Any) -> Any:
+        await world.wander()
+        if not silent:
+            said = ctx.input.text if isinstance(ctx.input, Content) else ctx.input  # the first node gets the message
+            yield Event(content=text_content(given(name, said)))
+
+    def nested(*inner: Any) -> Workflow:
+        return Workflow(name, chain(START, *inner, FunctionNode(plain, name=f"{name}_b")))
+
+    if step.kind == "agent":
+        return node(Agent(name=name, body=speaks))
+    if step.kind == "gate":
+        return nested(FunctionNode(arguments, name=f"{name}_a"), ToolNode(gated, name=f"{name}_t"))
+    if step.kind == "each":
+        return nested(
+            FunctionNode(three, name=f"{name}_a"), parallel(FunctionNode(item, name="item"), name=f"{name}_p")
+        )
     if step.kind == "inner":
-        first, second = FunctionNode(ask, name=f"{name}_a"), FunctionNode(plain, name=f"{name}_b")
-        return Workflow(name, [Edge(START, first), Edge(first, second)])
+        return nested(FunctionNode(ask, name=f"{name}_a"))
     bodies = {
         "plain": plain,
         "leaf": leaf,
@@ -296,6 +338,11 @@ def _interpreted(step: Step, name: str, value: Any, found: Expected) -> tuple[An
     if step.kind == "inner":
         found.questions[name] += 1
         return given(name, given(name, [value, answer(name, value)])), None
+    if step.kind == "gate":
+        found.questions[name] += 1
+        return given(name, given("tool", value)), None
+    if step.kind == "each":
+        return given(name, [given("item", [value, i]) for i in range(3)]), None
     if step.kind == "loop":
         left, of = turns(name, value)
         return ({"left": left - 1, "of": of}, "again") if left else (given(name, of), "done")
