@@ -15,7 +15,7 @@ from hookwork.errors import (
     SessionNotFoundError,
     ValidationError,
 )
-from hookwork.platform import use_clock, use_uuids
+from hookwork.platform import use_clock, use_sleep, use_uuids
 from hookwork.records.event import Event
 from hookwork_testkit.suites.base import BASE_TIME, say, texts
 
@@ -265,4 +265,37 @@ async def test_gen_1_gen_2_gen_3_arguments_ids_and_times(fake: FakeVertex) -> No
     assert session.last_update_time == moment
     exact = await service.append_event(session, say("x", timestamp=BASE_TIME + 2.00000049))
     assert exact.timestamp == BASE_TIME + 2
+    await service.close()
+
+
+async def test_case_cancel_1_what_was_stopped_is_not_stored_later(fake: FakeVertex) -> None:
+    """An append that waits for its turn, or for the quota, is given up with its caller (GEN-5)."""
+    service = sessions(fake)
+    session = await service.create_session(**KEY)
+    fake.fail("append", Fault(delay=0.2))
+    first = asyncio.ensure_future(service.append_event(session, say("first")))
+    await until(lambda: bool(fake.sent("append")))
+    queued = asyncio.ensure_future(service.append_event(session, say("queued")))
+    await asyncio.sleep(0)
+    queued.cancel()
+    assert (await first).text == "first"
+    with pytest.raises(asyncio.CancelledError):
+        await queued
+    for fault in (Fault(429, headers=(("retry-after", "1"),)), Fault(503)):
+        fake.fail("append", fault)
+        asked, go_on = asyncio.Event(), asyncio.Event()
+
+        async def wait(seconds: float, asked: asyncio.Event = asked, go_on: asyncio.Event = go_on) -> None:
+            asked.set()
+            await go_on.wait()
+
+        with use_sleep(wait):
+            waiting = asyncio.ensure_future(service.append_event(session, say("refused")))
+        await asked.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        go_on.set()
+    await service.append_event(session, say("last"))
+    assert texts(session) == stored_texts(fake) == ["first", "last"]
     await service.close()

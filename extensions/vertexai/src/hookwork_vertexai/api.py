@@ -57,6 +57,8 @@ class Retries(NamedTuple):
 
 #: Reading changes nothing, so it may be asked again.
 READS = Retries(frozenset({429, 503}), 3, 0.5, broken=True)
+#: Nothing is tried again.
+NEVER = Retries(frozenset(), 0, 0.0)
 #: A request that the quota turned away was not carried out.
 WRITES = Retries(frozenset({429}), 1, 1.0, jitter=False)
 

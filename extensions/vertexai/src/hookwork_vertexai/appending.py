@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from hookwork.errors import EventConflictError
 from hookwork.platform import random, sleep
 from hookwork.records.event import Event
 from hookwork.records.session import Session, split_state
-from hookwork_vertexai.api import Api, ApiError, typed
+from hookwork_vertexai.api import LONGEST_WAIT, NEVER, Api, ApiError, typed
 from hookwork_vertexai.envelopes import Entered
 from hookwork_vertexai.listing import newest_events
 from hookwork_vertexai.loaded import LoadedCache, LoadedSession, end_of, extend, follow, latest, merged
@@ -18,6 +19,8 @@ from hookwork_vertexai.reading import Reader, Target
 
 #: Seconds before an append whose fate is unknown is looked for, and sent once more when it is not there.
 LOOK_AFTER = 1.0
+#: Seconds to wait for the quota when the service does not say how long.
+QUOTA_WAIT = 1.0
 #: How many of the newest events are looked through for it.
 LOOKED_THROUGH = 100
 
@@ -30,34 +33,52 @@ class Appended(NamedTuple):
     fresh: bool
 
 
-class Appender:
-    """Appends to the sessions of a service.
+class Sending:
+    """An event on its way to the service. ``abandoned``: its caller was cancelled, so it is not sent again."""
 
-    An append that was begun is carried on when its caller is cancelled, so that the session is known to hold the event
-    or not; whoever uses the session next waits for it.
+    __slots__ = ("abandoned",)
+
+    def __init__(self) -> None:
+        self.abandoned = False
+
+
+class Appender:
+    """Appends to the sessions of a service, to each one after the other.
+
+    A request that is on its way is waited for even when the caller is cancelled, so that the session is known to hold
+    the event or not; whoever uses the session next waits for it too. One that waits for its turn is given up.
     """
 
     def __init__(self, api: Api, cache: LoadedCache, reader: Reader) -> None:
         self._api = api
         self._cache = cache
         self._reader = reader
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running: set[asyncio.Task[int]] = set()
 
     async def append(
         self, target: Target, loaded: LoadedSession, event: Event, entered: Entered, *, redelivery: bool
     ) -> Appended:
         """Store an event."""
-        work = self._append(target, loaded, event, entered, redelivery)
-        found: Appended = await asyncio.shield(self._started(work))
-        return found
+        lock = self._cache.lock(target.name)
+        sending = Sending()
+        async with _handed_over(lock) as keep:
+            loaded = await self._current(target, latest(loaded), entered.event.id, redelivery)
+            place = loaded.positions.get(entered.event.id)
+            if place is not None:
+                if not redelivery:
+                    _check_same(loaded.log.events[place], event, entered.event)
+                return Appended(loaded, place, fresh=False)
+            task = asyncio.get_running_loop().create_task(self._store(target, loaded, entered, sending))
+            self._running.add(task)
+            task.add_done_callback(self._ended)
+            keep(task)
+        try:
+            return Appended(loaded, await asyncio.shield(task), fresh=True)
+        except asyncio.CancelledError:
+            sending.abandoned = True
+            raise
 
-    def _started(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[int]) -> None:
         self._running.discard(task)
         if not task.cancelled():
             task.exception()  # its caller may be gone
@@ -67,30 +88,22 @@ class Appender:
         if self._running:
             await asyncio.wait(set(self._running))
 
-    async def _append(
-        self, target: Target, loaded: LoadedSession, event: Event, entered: Entered, redelivery: bool
-    ) -> Appended:
-        async with self._cache.lock(target.name):
-            loaded = latest(loaded)
-            if not loaded.alive:
+    async def _current(self, target: Target, loaded: LoadedSession, id: str, redelivery: bool) -> LoadedSession:
+        """The session, read again where it may hold the event: stored by another process, or by an attempt of ours
+        that has failed half-way."""
+        if not loaded.alive:
+            raise target.missing()
+        if loaded.unclear or (redelivery and id not in loaded.positions):
+            current = await self._reader.current(target)
+            if current.created != loaded.created:
                 raise target.missing()
-            # What was begun in another process, or has failed half-way here, may be stored already.
-            if loaded.unclear or (redelivery and entered.event.id not in loaded.positions):
-                current = await self._reader.current(target)
-                if current.created != loaded.created:
-                    raise target.missing()
-                loaded = current
-            place = loaded.positions.get(entered.event.id)
-            if place is None:
-                return Appended(loaded, await self._store(target, loaded, entered), fresh=True)
-            if not redelivery:
-                _check_same(loaded.log.events[place], event, entered.event)
-            return Appended(loaded, place, fresh=False)
+            return current
+        return loaded
 
-    async def _store(self, target: Target, loaded: LoadedSession, entered: Entered) -> int:
+    async def _store(self, target: Target, loaded: LoadedSession, entered: Entered, sending: Sending) -> int:
         order = max(entered.micros, loaded.last_mark + 1)
         try:
-            await self._send(target, entered.event.id, entered.request(order))
+            await self._send(target, entered.event.id, entered.request(order), sending)
         except ApiError as error:
             if error.unclear:
                 loaded.unclear.add(entered.event.id)
@@ -102,22 +115,39 @@ class Appender:
         loaded.apply(entered.event)
         return place
 
-    async def _send(self, target: Target, id: str, body: dict[str, Any]) -> None:
-        """Send once; when nobody knows whether that was carried out, look first and send at most once more."""
-        for attempt in (1, 2):
-            try:
-                await self._api.request("POST", f"{target.name}:appendEvent", body=body)
-                return
-            except ApiError as error:
-                if error.code == "malformed":
-                    return  # it was accepted; the answer holds nothing
-                if not error.unclear:
-                    raise
+    async def _send(self, target: Target, id: str, body: dict[str, Any], sending: Sending) -> None:
+        """Send an event, and at most once more: when the quota refused it, or when nobody knew and it is not there."""
+        try:
+            await self._request(target, body)
+        except ApiError as error:
+            if error.unclear:
                 await sleep(LOOK_AFTER * (0.5 + random()))
                 if await self._is_stored(target, id, error):
                     return
-                if attempt == 2:
+            else:
+                wait = QUOTA_WAIT if error.retry_after is None else error.retry_after
+                if error.status != 429 or wait > LONGEST_WAIT:
                     raise
+                await sleep(wait)
+            if sending.abandoned:
+                raise
+        else:
+            return
+        try:
+            await self._request(target, body)
+        except ApiError as error:
+            if not error.unclear:
+                raise
+            await sleep(LOOK_AFTER * (0.5 + random()))
+            if not await self._is_stored(target, id, error):
+                raise
+
+    async def _request(self, target: Target, body: dict[str, Any]) -> None:
+        try:
+            await self._api.request("POST", f"{target.name}:appendEvent", body=body, retries=NEVER)
+        except ApiError as error:
+            if error.code != "malformed":  # it was accepted; the answer holds nothing
+                raise
 
     async def _is_stored(self, target: Target, id: str, error: ApiError) -> bool:
         """Whether the service holds an event; it knows ids only as a part of ``rawEvent``."""
@@ -128,6 +158,20 @@ class Appender:
         except ApiError:
             raise error from None  # still unknown: what failed first is what the caller should hear of
         return any(stored.event.id == id for stored in newest.events)
+
+
+@asynccontextmanager
+async def _handed_over(lock: asyncio.Lock) -> AsyncIterator[Callable[[asyncio.Task[Any]], None]]:
+    """Hold a lock, or let a task hold it until that is done."""
+    await lock.acquire()
+    kept: list[asyncio.Task[Any]] = []
+    try:
+        yield kept.append
+    finally:
+        if kept:
+            kept[0].add_done_callback(lambda _: lock.release())
+        else:
+            lock.release()
 
 
 def _check_same(known: Event, event: Event, entered: Event) -> None:
