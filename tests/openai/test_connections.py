@@ -15,6 +15,7 @@ from tests.openai.asking import KEY, ask, asked, chat_model_on, model_on, open_c
 from tests.openai.server import PATIENCE, Json, Sent, Service, Sse
 from tests.openai.wire import chat_stream, chunk, completion, created, message, response, stream, text_delta
 
+from hookwork.errors import ModelError
 from hookwork.version import VERSION
 from hookwork_openai import OpenAIModel
 
@@ -178,8 +179,6 @@ async def test_sdk_1_an_injected_http_client_is_used_and_left_open(service: Serv
 async def test_sdk_1_exceptions_of_the_other_library_are_mapped_too(service: Service) -> None:
     import httpx
 
-    from hookwork.errors import ModelError
-
     def handler(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)
 
@@ -206,6 +205,33 @@ async def test_client_options_are_applied_last(service: Service) -> None:
     service.answers(Json(response(message("a"))))
     await ask(model_on(service, client_options={"api_key": "sk-last"}))
     assert service.sent[0].headers["authorization"] == "Bearer sk-last"
+
+
+async def test_calls_that_go_on_while_their_model_is_closed_come_to_their_end(service: Service) -> None:
+    """The client is closed behind the last of them: a connection that is just being made would be left open."""
+    service.respond = lambda sent: Json(response(message("a")))
+    model, before = model_on(service), open_clients()
+    for turns in range(40):
+        call = asyncio.create_task(whole(model))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        client = model._client(model._call(asked()))
+        await model.close()
+        assert (await call).text == "a"
+        await model.close()
+        assert client.sdk.is_closed()
+    assert open_clients() == before
+
+
+async def test_an_http_client_that_its_owner_closed(service: Service) -> None:
+    import httpx2
+
+    http = httpx2.AsyncClient()
+    await http.aclose()
+    with pytest.raises(ModelError) as caught:
+        await whole(model_on(service, http_client=http))
+    assert (caught.value.kind, caught.value.retryable) == ("connection", False)
+    assert "closed by its owner" in str(caught.value)
 
 
 async def test_a_closed_model_may_be_called_again(service: Service) -> None:

@@ -6,6 +6,7 @@ Ids come from other models, from servers that count calls anew in each turn (CAS
 from __future__ import annotations
 
 import re
+from collections import deque
 
 from hookwork_openai.call import Call
 
@@ -18,13 +19,15 @@ CHAT_LIMIT = 40
 class CallIds:
     """Pairs the calls and responses of one request; make one per request."""
 
-    __slots__ = ("_answered", "_call", "_count", "_limit", "_pending", "_used")
+    __slots__ = ("_answered", "_call", "_count", "_limit", "_pending", "_used", "_waiting")
 
     def __init__(self, call: Call) -> None:
         self._call = call
         self._limit = CHAT_LIMIT if call.chat else RESPONSES_LIMIT
-        #: (id in the history, id on the wire) of calls without a response yet, oldest first.
-        self._pending: list[tuple[str, str]] = []
+        #: id on the wire → id in the history of calls without a response yet, oldest first.
+        self._pending: dict[str, str] = {}
+        #: id in the history → ids on the wire of its calls without a response, oldest first.
+        self._waiting: dict[str, deque[str]] = {}
         #: id in the history → id on the wire of the newest call of that id that has a response.
         self._answered: dict[str, str] = {}
         self._used: set[str] = set()
@@ -35,7 +38,8 @@ class CallIds:
         own = call_id or ""
         wire = own if self._is_sendable(own) else self._made_up()
         self._used.add(wire)
-        self._pending.append((own or wire, wire))
+        self._pending[wire] = own or wire
+        self._waiting.setdefault(own or wire, deque()).append(wire)
         return wire
 
     def of_response(self, call_id: str | None, name: str | None) -> tuple[str, bool]:
@@ -44,11 +48,13 @@ class CallIds:
         Raises:
             ModelError: no call in these contents waits for it, nor was one of its id answered.
         """
-        for at, (own, wire) in enumerate(self._pending):
-            if not call_id or own == call_id:
-                del self._pending[at]
-                self._answered[own] = wire
-                return wire, False
+        own = call_id or next(iter(self._pending.values()), "")
+        waiting = self._waiting.get(own)
+        if waiting:
+            wire = waiting.popleft()
+            del self._pending[wire]
+            self._answered[own] = wire
+            return wire, False
         if call_id and call_id in self._answered:
             return self._answered[call_id], True
         which = f"with id {call_id!r}" if call_id else "without an id"

@@ -30,6 +30,9 @@ def sdk_error(call: Call, error: Exception, started: bool) -> ModelError | None:
         code = _code(error)
         headers = getattr(getattr(error, "response", None), "headers", None)
         return model_error(call.provider, call.model, status=status, code=code, headers=headers, started=started)
+    if isinstance(error, RuntimeError) and "client has been closed" in str(error):
+        detail = "its HTTP client was closed by its owner"
+        return model_error(call.provider, call.model, kind="connection", detail=detail, started=started)
     if "APIConnectionError" in names or "APIResponseValidationError" in names:
         return transport_error(call.provider, call.model, error, started=started)
     if "APIError" in names:  # an error object inside a stream

@@ -12,13 +12,15 @@ from hookwork.records.metadata import ModelResponse
 from hookwork_modelkit.calls import guarded
 from hookwork_modelkit.retrying import RetryPolicy, with_retries
 from hookwork_openai.call import Call, is_reasoning_model
-from hookwork_openai.config import transport
+from hookwork_openai.config import Transport, transport
 from hookwork_openai.errors import sdk_error
 from hookwork_openai.options import Options, is_openai_host
 
 if TYPE_CHECKING:
     from hookwork_modelkit.clients import ModelClients
-    from hookwork_openai.sdk import Client
+    from hookwork_openai.sdk import Client, JsonStream
+
+_CHAT = "/chat/completions"
 
 Responses = AsyncGenerator[ModelResponse, None]
 
@@ -143,26 +145,26 @@ class OpenAIModel(Model):
         from hookwork_openai.responses.stream import ResponseStream
 
         body, how = request_body(call, request), transport(call, request.config)
-        client = self._client(call)
         from hookwork_openai import sdk
 
-        if not stream:
-            yield whole_response(call, await sdk.post(client, "/responses", body, how))
-            return
-        source = await sdk.open_stream(client, "/responses", body, how)
-        if (answer := await sdk.answered_whole(source)) is not None:
-            yield whole_response(call, answer)
-            return
-        folded = ResponseStream(call)
-        async with aclosing(sdk.events(source)) as events:
-            async for event in events:
-                shown = folded.take(event)
-                if shown is not None:
-                    yield shown
-                if folded.over:
-                    await sdk.drain(source)
-                    break
-        yield folded.finish()
+        async with self._client(call) as client:
+            if not stream:
+                yield whole_response(call, await sdk.post(client, "/responses", body, how))
+                return
+            source = await sdk.open_stream(client, "/responses", body, how)
+            if (answer := await sdk.answered_whole(source)) is not None:
+                yield whole_response(call, answer)
+                return
+            folded = ResponseStream(call)
+            async with aclosing(sdk.events(source)) as events:
+                async for event in events:
+                    shown = folded.take(event)
+                    if shown is not None:
+                        yield shown
+                    if folded.over:
+                        await sdk.drain(source)
+                        break
+            yield folded.finish()
 
     async def _chat(self, call: Call, request: ModelRequest, stream: bool) -> Responses:
         from hookwork_openai.chat.reply import whole_response
@@ -170,38 +172,37 @@ class OpenAIModel(Model):
         from hookwork_openai.chat.stream import ChatStream
 
         body, how = request_body(call, request), transport(call, request.config)
-        client = self._client(call)
+        declared = frozenset(item.name for item in request.config.function_declarations() if item.name)
         from hookwork_openai import sdk
 
-        declared = frozenset(item.name for item in request.config.function_declarations() if item.name)
-        if not stream:
-            answer = await sdk.post(client, "/chat/completions", body, how)
-            yield whole_response(call, answer, declared=declared)
-            return
-        source = await self._open_chat(client, body, how)
-        if (answer := await sdk.answered_whole(source)) is not None:
-            yield whole_response(call, answer, declared=declared)
-            return
-        folded = ChatStream(call, declared)
-        async with aclosing(sdk.events(source, lambda: bool(folded.finish_reason))) as events:
-            async for chunk in events:
-                for shown in folded.take(chunk):
-                    yield shown
-        yield folded.finish(done=source.done)
+        async with self._client(call) as client:
+            if not stream:
+                answer = await sdk.post(client, _CHAT, body, how)
+                yield whole_response(call, answer, declared=declared)
+                return
+            source = await self._open_chat(client, body, how)
+            if (answer := await sdk.answered_whole(source)) is not None:
+                yield whole_response(call, answer, declared=declared)
+                return
+            folded = ChatStream(call, declared)
+            async with aclosing(sdk.events(source, lambda: bool(folded.finish_reason))) as events:
+                async for chunk in events:
+                    for shown in folded.take(chunk):
+                        yield shown
+            yield folded.finish(done=source.done)
 
-    async def _open_chat(self, client: Client, body: dict[str, Any], how: Any) -> Any:
+    async def _open_chat(self, client: Client, body: dict[str, Any], how: Transport) -> JsonStream:
         """Open the stream, asking for usage; a server that refuses that by name is asked without (models CHAT-4)."""
         from openai import BadRequestError, UnprocessableEntityError
 
         from hookwork_openai import sdk
 
-        path = "/chat/completions"
         if self._without_stream_options:
-            return await sdk.open_stream(client, path, body, how)
+            return await sdk.open_stream(client, _CHAT, body, how)
         try:
-            return await sdk.open_stream(client, path, {**body, "stream_options": {"include_usage": True}}, how)
+            return await sdk.open_stream(client, _CHAT, {**body, "stream_options": {"include_usage": True}}, how)
         except (BadRequestError, UnprocessableEntityError) as error:
             if "stream_options" not in f"{error.message} {error.body}":
                 raise
         self._without_stream_options = True
-        return await sdk.open_stream(client, path, body, how)
+        return await sdk.open_stream(client, _CHAT, body, how)

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from openai import AsyncOpenAI, AsyncStream, Omit, OpenAIError
 from openai import __version__ as SDK_VERSION
@@ -34,24 +34,40 @@ _SECURITY = {"bearer_auth": True}
 
 
 class Client:
-    """A client of the SDK.
+    """A client of the SDK, entered for the time of each call: closed while calls go on, it is closed after the last.
 
     Attributes:
         owned: its HTTP client is closed with it.
         keyless: it has no key, so its requests carry no ``Authorization`` of its own.
     """
 
-    __slots__ = ("keyless", "owned", "sdk")
+    __slots__ = ("_calls", "_closing", "keyless", "owned", "sdk")
 
     def __init__(self, sdk: AsyncOpenAI, *, owned: bool, keyless: bool) -> None:
         self.sdk = sdk
         self.owned = owned
         self.keyless = keyless
+        self._calls = 0
+        self._closing = False
+
+    async def __aenter__(self) -> Self:
+        self._calls += 1
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._calls -= 1
+        if self._closing:
+            await self.close()
+
+    async def close(self) -> None:
+        """Close it, once no call uses it. A connection that is just being made would be left open otherwise."""
+        self._closing = True
+        if self.owned and not self._calls:
+            await self.sdk.close()
 
 
 async def _close(client: Client) -> None:
-    if client.owned:
-        await client.sdk.close()
+    await client.close()
 
 
 #: All clients of this process.

@@ -6,6 +6,7 @@ order in which the fragments of different items arrive does not matter.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -153,15 +154,14 @@ class StreamedItems:
 
     def reconcile(self, output: list[Any]) -> None:
         """Learn from the output of the terminal response; an item that never streamed is appended (models OAI-33)."""
-        matched: set[int] = set()
+        known = _Known(self._items)
+        all_placed = all(item.index is not None for item in self._items)
         for index, item in enumerate(output):
             if not isinstance(item, Mapping):
                 continue
-            found = self._match(item, index, matched)
+            found = known.claim(item, index)
             if found is None:
-                found = self._new(text_in(item, "type"), text_in(item, "id"), None)
-                found.index = index if all(known.index is not None for known in self._items[:-1]) else None
-            matched.add(id(found))
+                found = self._new(text_in(item, "type"), text_in(item, "id"), index if all_placed else None)
             found.take(item, whole=True)
 
     def as_output(self) -> list[dict[str, Any]]:
@@ -190,8 +190,7 @@ class StreamedItems:
     def _newest(self, kind: str) -> StreamedItem | None:
         """Where a fragment without id and place belongs: calls may be interrupted by other items, texts may not."""
         if kind == "function_call":
-            calls = [item for item in self._items if item.kind == kind]
-            return calls[-1] if calls else None
+            return next((item for item in reversed(self._items) if item.kind == kind), None)
         newest = self._items[-1] if self._items else None
         return newest if newest is not None and newest.kind == kind else None
 
@@ -200,16 +199,33 @@ class StreamedItems:
         self._items.append(item)
         return item
 
-    def _match(self, item: Mapping[str, Any], index: int, matched: set[int]) -> StreamedItem | None:
-        kind, item_id, call_id = text_in(item, "type"), text_in(item, "id"), text_in(item, "call_id")
-        free = [known for known in self._items if known.kind == kind and id(known) not in matched]
-        for known in free:
-            if item_id and known.id == item_id:
-                return known
-        for known in free:
-            if call_id and known.call_id == call_id:
-                return known
-        for known in free:
-            if known.index == index:
-                return known
-        return next((known for known in free if not known.id and known.index is None), None)
+
+class _Known:
+    """The items that streamed, to be found again in the output that repeats them: each once."""
+
+    def __init__(self, items: list[StreamedItem]) -> None:
+        self._claimed: set[int] = set()
+        self._by: dict[tuple[str, str, Any], StreamedItem] = {}
+        self._loose: dict[str, deque[StreamedItem]] = {}
+        for item in items:
+            for how, key in (("id", item.id), ("call", item.call_id), ("place", item.index)):
+                if key not in ("", None):
+                    self._by.setdefault((item.kind, how, key), item)
+            if not item.id and item.index is None:
+                self._loose.setdefault(item.kind, deque()).append(item)
+
+    def claim(self, item: Mapping[str, Any], index: int) -> StreamedItem | None:
+        """The item that is meant: by id, by call id, by place, else the next of its kind that has none of them."""
+        kind = text_in(item, "type")
+        for how, key in (("id", text_in(item, "id")), ("call", text_in(item, "call_id")), ("place", index)):
+            found = self._by.get((kind, how, key))
+            if found is not None and id(found) not in self._claimed:
+                self._claimed.add(id(found))
+                return found
+        loose = self._loose.get(kind)
+        while loose:
+            found = loose.popleft()
+            if id(found) not in self._claimed:
+                self._claimed.add(id(found))
+                return found
+        return None
