@@ -220,6 +220,30 @@ async def test_wt_23_an_answer_chooses_the_edge(said: Any, goes_to: str) -> None
     assert outputs(list(trial.events)) == {f"{goes_to}@1": "here"}
 
 
+async def test_edge_5_a_dead_end_is_told_once(kit: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """The replay of a resume says nothing twice."""
+
+    def build() -> Any:
+        @node
+        async def lost(x: Any) -> Any:
+            return routed("nowhere", x)
+
+        @node
+        async def ask(x: Any) -> RequestInput:
+            return RequestInput(interrupt_id="ask")
+
+        @node
+        async def never(x: Any) -> None: ...
+
+        return Workflow("wf", START >> (lost, ask), lost.on({"x": never})).as_agent()
+
+    lab = kit.Lab(build)
+    with caplog.at_level("WARNING", "hookwork.workflow"):
+        await lab.run("go")
+        await lab.run(answer("ask", 1))
+    assert [record.getMessage().count("nowhere") for record in caplog.records] == [1]
+
+
 async def test_wt_24_a_review_loop_asks_as_often_as_it_takes(kit: Any) -> None:
     def build() -> Any:
         @node

@@ -76,11 +76,13 @@ class Graph:
         """Predecessors that a join does not insist on (JOIN-4)."""
         return frozenset(edge.source.name for edge in self._incoming.get(name, ()) if edge.optional)
 
-    def select(self, name: str, routes: Sequence[str] = (), event: Event | None = None) -> tuple[Node, ...]:
+    def select(
+        self, name: str, routes: Sequence[str] = (), event: Event | None = None, *, warn: bool = True
+    ) -> tuple[Node, ...]:
         """The nodes that a completion of ``name`` triggers, each once, in the order of the edges (EDGE-4 … EDGE-6).
 
         ``event`` is what custom routes are asked about. Routed edges of which none fits, and nothing else that fires:
-        that branch of the run ends, with a warning (EDGE-5).
+        that branch of the run ends, with a warning (EDGE-5), unless ``warn`` is off: a replay says nothing twice.
         """
         edges = self._outgoing.get(name, ())
         if len(edges) == 1 and edges[0].route is None:
@@ -90,7 +92,7 @@ class Graph:
         for edge in edges:
             if edge.route is None or id(edge) in matched or (edge.route is DEFAULT and not matched):
                 chosen[edge.target.name] = edge.target
-        if edges and not chosen:
+        if warn and edges and not chosen:
             logger.warning(
                 'node "%s" of workflow "%s" gave the routes %s, which no edge takes: this branch ends here; add an '
                 "edge with DEFAULT if it should go on",

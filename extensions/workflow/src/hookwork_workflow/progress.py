@@ -126,8 +126,8 @@ class Progress:
         nodes = [self.graph.nodes[name] for name in self.graph.start]
         return self._trigger(START.name, input, self.branch, nodes)
 
-    def complete(self, activity: Activity) -> list[Activity]:
-        """An activity is over; gives those that are ready now, in order.
+    def complete(self, activity: Activity, *, recorded: bool = False) -> list[Activity]:
+        """An activity is over; gives those that are ready now, in order. ``recorded``: it was in an earlier run.
 
         One that WAITS without a question hands nothing on and may be triggered again (NODE-9).
         """
@@ -142,7 +142,7 @@ class Progress:
             else:
                 asked = activity.name in self.graph.asks_events
                 event = Event(output=activity.output, routes=activity.routes) if asked else None
-                nodes = self.graph.select(activity.name, activity.routes, event)
+                nodes = self.graph.select(activity.name, activity.routes, event, warn=not recorded)
                 ready = self._trigger(activity.segment, activity.output, activity.branch, nodes)
         self._offer(place, ready)
         return ready
@@ -220,7 +220,7 @@ class Progress:
         self._sort(self.view, ready, live)
         while self._recorded:
             _, _, activity = heappop(self._recorded)
-            self._sort(self.view, self.complete(activity), live)
+            self._sort(self.view, self.complete(activity, recorded=True), live)
         return live
 
     def _sort(self, view: View, ready: Iterable[Activity], live: list[Activity]) -> None:
