@@ -291,7 +291,8 @@ async def test_case_cancel_1_what_was_stopped_is_not_stored_later(fake: FakeVert
 
         with use_sleep(wait):
             waiting = asyncio.ensure_future(service.append_event(session, say("refused")))
-        await asked.wait()
+        async with asyncio.timeout(20):
+            await asked.wait()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
