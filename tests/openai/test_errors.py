@@ -232,6 +232,26 @@ async def test_sdk_9_a_key_function_that_gives_none(service: Service, monkeypatc
     assert (error.kind, error.retryable, service.sent) == ("auth", False, [])
 
 
+@pytest.mark.parametrize("key", ["sk-\u20ac-0123", "sk-01\n23"])
+async def test_a_key_that_no_header_can_carry_is_not_quoted(service: Service, key: str) -> None:
+    error = await failure(model_on(service, api_key=key))
+    assert (error.kind, error.__cause__, service.sent) == ("auth", None, [])
+    assert key not in str(error)
+
+
+async def test_a_key_may_have_blanks_around_it(service: Service) -> None:
+    """As a file of secrets gives it, with a newline at its end."""
+    service.answers(Json(response(message("a"))))
+    await whole(model_on(service, api_key=f" {KEY}\n"))
+    assert service.sent[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_a_path_that_is_missing_is_guessed(service: Service) -> None:
+    service.answers(Json({"detail": "Not Found"}, 404))
+    error = await failure(OpenAIModel("m", base_url=service.base_url))
+    assert "base_url that ends in /v1" in str(error)
+
+
 async def test_sdk_9_wrong_client_options_are_named() -> None:
     error = await failure(OpenAIModel("gpt-5.2", api_key=KEY, client_options={"no_such_option": 1}))
     assert (error.kind, error.code) == ("invalid_request", "client_options")

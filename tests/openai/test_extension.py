@@ -172,6 +172,18 @@ async def test_key_and_base_url_come_from_the_environment(service: Service, monk
     await keyless.close()
 
 
+@pytest.mark.parametrize("address", ["localhost:11434/v1", "http://", "ftp://h/v1", "u:secret@h"])
+def test_an_address_has_its_scheme(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for options in ({"base_url": address}, {"azure_endpoint": address}):
+        with pytest.raises(ConfigurationError, match=next(iter(options))) as caught:
+            OpenAIModel("m", **options)
+        assert "secret" not in str(caught.value)
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    with pytest.raises(ConfigurationError, match="OPENAI_BASE_URL"):
+        OpenAIModel("m")
+    assert OpenAIModel("m", base_url="http://h/v1").options.address() == "http://h/v1"
+
+
 async def test_beyond_azure_by_its_endpoint(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """``{resource}/openai/v1/``, the deployment's name as model."""
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "az-key")

@@ -29,7 +29,13 @@ def sdk_error(call: Call, error: Exception, started: bool) -> ModelError | None:
     if isinstance(status, int) and "APIStatusError" in names:
         code = _code(error)
         headers = getattr(getattr(error, "response", None), "headers", None)
-        return model_error(call.provider, call.model, status=status, code=code, headers=headers, started=started)
+        lost = status == 404 and not call.official
+        detail = (
+            "there is no such model, or no such path: most servers want a base_url that ends in /v1" if lost else ""
+        )
+        return model_error(
+            call.provider, call.model, status=status, code=code, headers=headers, detail=detail, started=started
+        )
     if isinstance(error, RuntimeError) and "client has been closed" in str(error):
         detail = "its HTTP client was closed by its owner"
         return model_error(call.provider, call.model, kind="connection", detail=detail, started=started)

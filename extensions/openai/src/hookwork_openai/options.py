@@ -53,8 +53,8 @@ class Options:
 
     api: str = "auto"
     api_key: str | Callable[[], Awaitable[str]] | None = field(default=None, repr=False)
-    base_url: str | None = None
-    azure_endpoint: str | None = None
+    base_url: str | None = field(default=None, repr=False)  # it may hold a password
+    azure_endpoint: str | None = field(default=None, repr=False)
     organization: str | None = None
     project: str | None = None
     timeout: float | None = None
@@ -96,14 +96,23 @@ class Options:
             raise ConfigurationError(f"option 'timeout' is a number of seconds above 0, not {timeout!r}")
         if self.base_url and self.azure_endpoint:
             raise ConfigurationError("'base_url' and 'azure_endpoint' name two services; keep one")
+        for name in ("base_url", "azure_endpoint"):
+            _is_address(f"option {name!r}", getattr(self, name))
 
     # --- where the calls go ------------------------------------------------------------------------------------------
 
     def address(self) -> str:
-        """The base URL: the option, the Azure resource's, ``OPENAI_BASE_URL``, else OpenAI's own."""
+        """The base URL: the option, the Azure resource's, ``OPENAI_BASE_URL``, else OpenAI's own.
+
+        Raises:
+            ConfigurationError: the variable holds no such address.
+        """
         if self.azure_endpoint:
             return f"{self.azure_endpoint.rstrip('/').removesuffix('/openai/v1')}/openai/v1"
-        return self.base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL
+        from_environment = os.environ.get("OPENAI_BASE_URL")
+        if not self.base_url:
+            _is_address("OPENAI_BASE_URL", from_environment)
+        return self.base_url or from_environment or DEFAULT_BASE_URL
 
     def key(self) -> str | Callable[[], Awaitable[str]] | None:
         """The key: the option (empty text: none), else the variable of the service; None when there is none."""
@@ -112,6 +121,13 @@ class Options:
         if self.azure_endpoint and os.environ.get("AZURE_OPENAI_API_KEY"):
             return os.environ["AZURE_OPENAI_API_KEY"]
         return os.environ.get("OPENAI_API_KEY") or None
+
+
+def _is_address(what: str, value: str | None) -> None:
+    if value and not (value.startswith(("http://", "https://")) and urlsplit(value).hostname):
+        raise ConfigurationError(
+            f"{what} is an address such as http://localhost:8080/v1, with http:// or https:// first"
+        )
 
 
 def is_openai_host(address: str) -> bool:

@@ -98,7 +98,7 @@ def make_client(call: Call, address: str) -> Client:
     if key is None and call.official and not (options.client_options or {}).get("api_key"):
         raise _no_key(call)
     arguments: dict[str, Any] = {
-        "api_key": _given_anew(call, key) if callable(key) else key or _NO_KEY,
+        "api_key": _given_anew(call, key) if callable(key) else _sendable(call, key or _NO_KEY),
         "base_url": address,
         "organization": options.organization,
         "project": options.project,
@@ -119,6 +119,15 @@ def _no_key(call: Call) -> ModelError:
     return model_error(call.provider, call.model, kind="auth", detail=detail)
 
 
+def _sendable(call: Call, key: str) -> str:
+    """The key as a header can carry it; else the HTTP library would refuse it and quote it."""
+    key = key.strip()
+    if not (key.isascii() and key.isprintable()):
+        detail = "the API key holds characters that no header can carry; copy it anew"
+        raise model_error(call.provider, call.model, kind="auth", detail=detail)
+    return key
+
+
 def _given_anew(call: Call, give: Callable[[], Awaitable[str]]) -> Callable[[], Awaitable[str]]:
     """A key function that must give a key: for none the SDK would look for another one in the environment."""
 
@@ -126,7 +135,7 @@ def _given_anew(call: Call, give: Callable[[], Awaitable[str]]) -> Callable[[], 
         given = await give()
         if not given:
             raise _no_key(call)
-        return given
+        return _sendable(call, given)
 
     return key
 
