@@ -13,14 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from hookwork.records.content import Content, Part
+from hookwork.records.event import Event, EventActions, EventCompaction, new_event
 from hookwork.records.session import Session
 from hookwork_database import DatabaseSessionService, session_service
 from hookwork_database.keys import SessionKey
 from hookwork_database.sqlite.connecting import Connector
 from hookwork_database.sqlite.store import SqliteStore
 from hookwork_database.tables import statements_for
-from hookwork_testkit.suites.base import say, texts
+from hookwork_testkit.suites.base import BASE_TIME, say, texts
+from hookwork_testkit.suites.histories import Move, history, moves
 
 KEY: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
 
@@ -287,3 +292,66 @@ async def test_dbp_3_a_durable_log_has_its_length_from_the_start(tmp_path: Path)
     assert not (tmp_path / "s.db-wal").exists()
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def compacted(start: float, end: float, **fields: Any) -> Event:
+    """A record of a compaction from ``start`` to ``end`` seconds after `BASE_TIME`."""
+    summary = Content(role="model", parts=[Part(text="summary")])
+    span = EventCompaction(start_timestamp=BASE_TIME + start, end_timestamp=BASE_TIME + end, compacted_content=summary)
+    return new_event("c", author="user", actions=EventActions(compaction=span)).replace(**fields)
+
+
+@pytest.mark.parametrize("layout", ["google_adk_v1", "google_adk_sqlite"])
+async def test_log_8_a_cold_summary_reads_what_its_record_does_not_cover(tmp_path: Path, layout: str) -> None:
+    from tests.database.test_layouts import restored
+
+    path = restored(tmp_path, layout)
+    key = {**KEY, "app_name": "golden"}
+    service = session_service(f"sqlite:///{path}")
+    session = await service.create_session(**key)
+    for number in range(200):
+        await service.append_event(session, say(str(number), at=number, invocation=f"inv-{number}"))
+    await service.append_event(session, compacted(0, 150))
+    await service.append_event(session, compacted(0, 190))
+    for number in range(200, 205):
+        await service.append_event(session, say(str(number), at=number, invocation=f"inv-{number}"))
+    decoded = []
+    fresh = session_service(f"sqlite:///{path}")
+    read = (await fresh.open()).decode
+    fresh._layout.decode = lambda *given: decoded.append(1) or read(*given)  # type: ignore[union-attr, method-assign, func-returns-value]
+    cold = await fresh.get_session(**key, tail="summary")
+    warm = await service.get_session(**key, tail="summary")
+    assert list(cold.events) == list(warm.events)
+    assert cold.events[0].text == "191"
+    assert len(decoded) < 40, "the records and the window, not the two hundred"
+    await fresh.close()
+    await service.close()
+
+
+@given(played=moves, spans=st.lists(st.tuples(st.integers(-1, 12), st.integers(-1, 12)), max_size=3))
+@settings(max_examples=25, deadline=None, database=None)
+def test_log_8_a_cold_summary_is_the_warm_one(
+    tmp_path_factory: pytest.TempPathFactory, played: list[Move], spans: list[tuple[int, int]]
+) -> None:
+    """Over random histories with records of any spans, rewinds and clocks that run backwards."""
+    folder = tmp_path_factory.mktemp("summary")
+    events = history(played)
+    for number, (start, end) in enumerate(spans):
+        places = [event.timestamp - BASE_TIME for event in events] or [0.0]
+        bounds = [places[min(max(0, at), len(places) - 1)] + (at < 0) * -5.0 for at in (start, end)]
+        events.insert(len(events) * (number + 1) // 3, compacted(min(bounds), max(bounds)))
+
+    async def law() -> None:
+        service, fresh = (session_service(f"sqlite:///{folder}/s.db") for _ in range(2))
+        session = await service.create_session(**KEY)
+        for event in events:
+            await service.append_event(session, event)
+        warm = await service.get_session(**KEY, tail="summary")
+        cold = await fresh.get_session(**KEY, tail="summary")
+        ids = [event.id for event in warm.events]
+        assert [event.id for event in cold.events][-len(ids) :] == ids if ids else True
+        assert len(cold.events) >= len(ids)
+        await service.close()
+        await fresh.close()
+
+    asyncio.run(law())

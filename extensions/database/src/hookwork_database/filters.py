@@ -41,6 +41,8 @@ class Filters:
             return Want("since", min(max(self._since, FIRST), LAST))
         if self._recent is not None:
             return Want("last", self._recent)
+        if self._tail == "summary":
+            return Want("summary")
         return Want("tail", self._tail) if isinstance(self._tail, int) else ALL
 
     def handle(self, loaded: LoadedSession, snapshot: Snapshot, state: FrozenDict) -> Session:

@@ -10,10 +10,12 @@ from hookwork_database.keys import SessionKey
 from hookwork_database.layouts.base import EVERYTHING, Layout
 from hookwork_database.loaded import LoadedSession, Marker, StoredEvent
 from hookwork_database.plans import Plan, Rows, shared_state
-from hookwork_database.windows import WindowIndex, pairs_closed, window_closed
+from hookwork_database.windows import WindowIndex, newest_compaction, pairs_closed, window_closed
 
 #: How many rows are read at a time while a window is not whole.
 _PAGE = 64
+#: Epoch seconds behind every event's.
+_NEVER = 1e12
 
 
 class Want(NamedTuple):
@@ -23,7 +25,7 @@ class Want(NamedTuple):
         kind: ``all``; ``last`` (the newest ``number``); ``since`` (the ordering column at or behind ``number``
             microseconds); ``tail`` (a window of at least ``number`` events, LOG-8); ``listed`` (nothing up to the
             update time ``number``, what came later); ``from`` (the absolute position ``number`` and what is behind,
-            pairs whole).
+            pairs whole); ``summary`` (the ``tail`` back to what the newest compaction record does not cover).
     """
 
     kind: str
@@ -116,6 +118,8 @@ def read_session(layout: Layout, key: SessionKey, known: Known | None, want: Wan
     user = shared_state(user_column, known.user if known else None, f"table user_states: user {key.user_id!r}")
     if known is not None and (known.created != created or not (known.loaded or known.whole or want == NOTHING)):
         known = None
+    if want.kind == "summary":
+        want = ALL if known is not None and known.whole else (yield from _summary(layout, key))
     if known is not None and known.marker == marker:
         earlier, start = yield from _in_front(layout, key, known, [], want)
         return Snapshot(created, marker, app, user, None, False, 0, [], earlier, [], known.end, start, None)
@@ -183,6 +187,28 @@ def _fresh(
         raw, tie = (yield layout.last_of_all, key)[0]
         last = raw, tie, layout.session_micros(raw, key)
     return Snapshot(created, marker, app, user, state, True, offset, events, [], [], offset + len(events), start, last)
+
+
+def _summary(layout: Layout, key: SessionKey) -> Plan[Want]:
+    """How long a tail has to be to hold the newest compaction record and every event its span does not cover.
+
+    Everything, where the database cannot be asked, where a rewind may have hidden a record, or where there is none.
+    """
+    if not layout.says or (yield layout.rewinds, key):
+        return ALL
+    records = [layout.stored(row, key) for row in (yield layout.compactions, key)]
+    newest = newest_compaction([stored.event for stored in reversed(records)])
+    if newest is None:
+        return ALL
+    at = records[len(records) - 1 - newest]
+    span = at.event.actions.compaction
+    assert span is not None, "it is a record"
+    # Events that the record leaves out are taken by their earliest time: a tail that is longer is one as well.
+    left_out = min((excluded.timestamp for excluded in span.excluded_events), default=_NEVER)
+    bounds = (span.start_timestamp, span.end_timestamp, left_out)
+    first = yield layout.uncovered, (*key, at.raw, at.raw, at.tie, *bounds)
+    raw, tie = first[0] if first else (at.raw, at.tie)
+    return Want("tail", (yield layout.count_from, (*key, raw, raw, tie))[0][0])
 
 
 def _newest(layout: Layout, key: SessionKey, want: Want) -> Plan[list[StoredEvent]]:

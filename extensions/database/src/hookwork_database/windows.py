@@ -88,22 +88,13 @@ def summary_start(events: Sequence[Event]) -> int:
     That is the newest live compaction record that no other subsumes, or the first event in front of it that its span
     does not cover, whichever comes first; 0 without a record.
     """
-    records = [
-        (index, compaction)
-        for index in live_positions(events)
-        if (compaction := events[index].actions.compaction) is not None
-    ]
-    newest = next(
-        (
-            (index, record)
-            for index, record in reversed(records)
-            if not any(_is_wider(other, record) for place, other in records if place != index)
-        ),
-        None,
-    )
+    live = [index for index in live_positions(events) if events[index].actions.compaction is not None]
+    newest = newest_compaction([events[index] for index in live])
     if newest is None:
         return 0
-    index, record = newest
+    index = live[newest]
+    record = events[index].actions.compaction
+    assert record is not None, "it is a record"
     left_out = {(excluded.invocation_id, excluded.timestamp) for excluded in record.excluded_events}
     for earlier, event in enumerate(events[:index]):
         if event.actions.compaction is not None:
@@ -112,6 +103,17 @@ def summary_start(events: Sequence[Event]) -> int:
         if not inside or (event.invocation_id, event.timestamp) in left_out:
             return earlier
     return index
+
+
+def newest_compaction(events: Sequence[Event]) -> int | None:
+    """The place, among events, of the newest compaction record that no other subsumes; None when there is none."""
+    records = [(place, event.actions.compaction) for place, event in enumerate(events) if event.actions.compaction]
+    for place, record in reversed(records):
+        if record is not None and not any(
+            _is_wider(other, record) for at, other in records if at != place and other is not None
+        ):
+            return place
+    return None
 
 
 def _is_wider(other: EventCompaction, record: EventCompaction) -> bool:

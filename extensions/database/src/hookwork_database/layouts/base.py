@@ -44,31 +44,25 @@ class Layout(ABC):
     snapshot: str = ""
     #: Whether `put_app` and `put_user` merge what they are given into the row and give the result back.
     merges: bool = False
+    #: A condition that the document of an event holds a key under ``actions``, where a layout can ask so; and its own
+    #: time in epoch seconds. They find where a summary's window begins without reading the log (services LOG-8).
+    says: Callable[[str], str] | None = None
+    exact_time: str = ""
     #: A statement that gives the tie of the row inserted last; None when the event id is the tie.
     last_tie: str | None = None
 
     def __init__(self) -> None:
-        tie, lock = self.tie, self.lock
+        self._write_reads()
+        self._write_sessions()
+        self._write_appends()
+
+    def _write_reads(self) -> None:
+        """The statements that read a log."""
+        tie = self.tie
         order, back = f"ORDER BY timestamp, {tie}", f"ORDER BY timestamp DESC, {tie} DESC"
         columns = f"SELECT timestamp, {tie}, id, {', '.join(self.payload)} FROM events WHERE {_OF_SESSION}"
         behind = f"timestamp >= ? AND (timestamp > ? OR {tie} > ?)"
         before = f"timestamp <= ? AND (timestamp < ? OR {tie} < ?)"
-        newest = (
-            "(SELECT e.id FROM events e WHERE e.app_name = s.app_name AND e.user_id = s.user_id "
-            f"AND e.session_id = s.id ORDER BY e.timestamp DESC, e.{tie} DESC LIMIT 1)"
-        )
-        twins = (
-            "(SELECT COUNT(*) FROM events t WHERE t.app_name = s.app_name AND t.user_id = s.user_id "
-            "AND t.session_id = s.id AND t.timestamp = s.update_time)"
-        )
-        #: create_time, update_time, state, app state, user state, id of the newest event, events at the update time.
-        self.open = (
-            f"SELECT s.create_time, s.update_time, s.state, a.state, u.state, {newest}, {twins} FROM sessions s "
-            "LEFT JOIN app_states a ON a.app_name = s.app_name "
-            "LEFT JOIN user_states u ON u.app_name = s.app_name AND u.user_id = s.user_id "
-            "WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?"
-        )
-        self.row = f"SELECT create_time, update_time, state FROM sessions WHERE {_OF_ROW}{lock}"
         self.event = f"{columns} AND id = ?"
         self.behind = f"{columns} AND {behind} {order}"
         self.behind_page = f"{self.behind} LIMIT ?"
@@ -84,6 +78,36 @@ class Layout(ABC):
         self.count = f"SELECT COUNT(*) FROM events WHERE {_OF_SESSION}"
         self.count_from = f"{self.count} AND timestamp >= ? AND (timestamp > ? OR {tie} >= ?)"
         self.last_of_all = f"SELECT timestamp, {tie} FROM events WHERE {_OF_SESSION} {back} LIMIT 1"
+        if self.says:
+            compacts, exact = self.says("compaction"), self.exact_time
+            self.compactions = f"{columns} AND {compacts} {back}"
+            self.rewinds = (
+                f"SELECT 1 FROM events WHERE {_OF_SESSION} AND {self.says('rewind_before_invocation_id')} LIMIT 1"
+            )
+            self.uncovered = (
+                f"SELECT timestamp, {tie} FROM events WHERE {_OF_SESSION} AND {before} AND NOT ({compacts}) "
+                f"AND ({exact} < ? OR {exact} > ? OR {exact} >= ?) {order} LIMIT 1"
+            )
+
+    def _write_sessions(self) -> None:
+        """The statements about sessions as a whole."""
+        lock = self.lock
+        newest = (
+            "(SELECT e.id FROM events e WHERE e.app_name = s.app_name AND e.user_id = s.user_id "
+            f"AND e.session_id = s.id ORDER BY e.timestamp DESC, e.{self.tie} DESC LIMIT 1)"
+        )
+        twins = (
+            "(SELECT COUNT(*) FROM events t WHERE t.app_name = s.app_name AND t.user_id = s.user_id "
+            "AND t.session_id = s.id AND t.timestamp = s.update_time)"
+        )
+        #: create_time, update_time, state, app state, user state, id of the newest event, events at the update time.
+        self.open = (
+            f"SELECT s.create_time, s.update_time, s.state, a.state, u.state, {newest}, {twins} FROM sessions s "
+            "LEFT JOIN app_states a ON a.app_name = s.app_name "
+            "LEFT JOIN user_states u ON u.app_name = s.app_name AND u.user_id = s.user_id "
+            "WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?"
+        )
+        self.row = f"SELECT create_time, update_time, state FROM sessions WHERE {_OF_ROW}{lock}"
         self.app_state = "SELECT state FROM app_states WHERE app_name = ?"
         self.user_state = "SELECT state FROM user_states WHERE app_name = ? AND user_id = ?"
         self.lock_app, self.lock_user = self.app_state + lock, self.user_state + lock
@@ -96,6 +120,9 @@ class Layout(ABC):
         self.insert_row = (
             "INSERT INTO sessions (app_name, user_id, id, state, create_time, update_time) VALUES (?, ?, ?, ?, ?, ?)"
         )
+
+    def _write_appends(self) -> None:
+        """The statements that write an event and what goes with it."""
         self.update_row = f"UPDATE sessions SET update_time = ? WHERE {_OF_ROW}"
         self.update_state = f"UPDATE sessions SET update_time = ?, state = ? WHERE {_OF_ROW}"
         self.ensure_app = self.upsert("app_states", ("app_name",), replace=False)
