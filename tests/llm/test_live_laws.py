@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -11,14 +12,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.llm.live_talks import Talk
 
 from hookwork import (
     Content,
+    Event,
     LiveConnection,
     LiveRunConfig,
     ModelCapabilities,
     ModelRequest,
     ModelResponse,
+    Part,
     Runner,
     Settings,
 )
@@ -26,8 +30,8 @@ from hookwork.errors import LiveConnectionClosed
 from hookwork.live import RealtimeInput
 from hookwork.platform import use_sleep
 from hookwork_llm import LlmAgent, tool
-from hookwork_testkit import ScriptedModel, assert_valid_prompt, call
-from hookwork_testkit.live import calls, handle, turn_complete
+from hookwork_testkit import Hear, ScriptedModel, assert_valid_prompt, call
+from hookwork_testkit.live import audio, calls, handle, interrupted, said, spoke, turn_complete
 
 #: New connections in a row without a message that the server allows itself; one less than the client bears.
 MOST_SILENT = 4
@@ -166,7 +170,7 @@ class Line(LiveConnection):
         tools = [question for question in asked if "tool" in question]
         answers = [f"a{question[1:].split()[0]}" for question in plain] + [f"a{i}" for i in done]
         for answer in answers:
-            yield ModelResponse(content=Content(role="model", parts=[_text(f"{answer} ")]), partial=True)
+            yield ModelResponse(content=Content(role="model", parts=[Part(text=f"{answer} ")]), partial=True)
             self.cut(self.server.fate(6) == 1)
         if tools:
             yield calls(*(call("work", f"{self.server.lines}-{q}", number=int(q[1:].split()[0])) for q in tools))
@@ -179,12 +183,6 @@ class Line(LiveConnection):
             self.server.snapshots.append(list(self.known))
             yield handle(str(len(self.server.snapshots) - 1))
             self.cut(fate == 5)
-
-
-def _text(text: str) -> Any:
-    from hookwork import Part
-
-    return Part(text=text)
 
 
 async def _no_time(_: float) -> None:
@@ -249,3 +247,70 @@ def test_live_10_to_12_law_nothing_is_lost_or_doubled_wherever_the_line_breaks(
         assert server.doubled == []
 
     asyncio.run(law())
+
+
+STEPS = st.lists(
+    st.sampled_from(["text", "thought", "heard", "spoke", "sound", "call", "calls", "cut in", "done"]), max_size=14
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=STEPS, asks=st.booleans())
+def test_live_6_law_whatever_comes_in_whatever_order_is_written_down_once_and_makes_a_valid_prompt(
+    steps: list[str], asks: bool
+) -> None:
+    script: list[Any] = [Hear(1)] if asks else []
+    numbers = itertools.count(1)
+    for number, step in enumerate(steps):
+        made: dict[str, Any] = {
+            "text": f"t{number} ",
+            "thought": ModelResponse(
+                content=Content(role="model", parts=[Part(text=f"h{number} ", thought=True)]), partial=True
+            ),
+            "heard": said(f"i{number} "),
+            "spoke": spoke(f"o{number} "),
+            "sound": audio(),
+            "cut in": interrupted(),
+            "done": turn_complete(),
+        }
+        if step.startswith("call"):
+            script.append(calls(*(call("work", f"c{next(numbers)}") for _ in range(1 if step == "call" else 2))))
+        else:
+            script.append(made[step])
+    batches = sum(step.startswith("call") for step in steps)
+
+    @tool
+    def work() -> dict[str, Any]:
+        """Work."""
+        return {"done": True}
+
+    async def law() -> None:
+        talk = Talk([*script, Hear(batches), turn_complete()], tools=[work])
+        await talk.hold(*(["go"] if asks else []))
+        events = await talk.stored()
+        place = {event.id: position for position, event in enumerate(events)}
+        assert len(place) == len(events)
+        made_calls = [(c.id, place[e.id]) for e in events for c in e.function_calls]
+        responses = {r.id: place[e.id] for e in events for r in e.function_responses}
+        assert [call_id for call_id, _ in made_calls] == [f"c{i}" for i in range(1, len(made_calls) + 1)]
+        assert sorted(responses) == sorted(call_id or "" for call_id, _ in made_calls)
+        assert all(responses[call_id] > position for call_id, position in made_calls)
+        written = "".join(_written(event) for event in events)
+        kinds = {"text": "t", "thought": "h", "heard": "i", "spoke": "o"}
+        expected = [f"{kinds[step]}{number}" for number, step in enumerate(steps) if step in kinds]
+        assert sorted(written.split()) == sorted(expected)
+        for letter in kinds.values():  # each kind in the order in which it came
+            assert [w for w in written.split() if w[0] == letter] == [w for w in expected if w[0] == letter]
+        request = await talk.runner.preview("and now?", user_id="u", session_id="s")
+        assert_valid_prompt(request.contents)
+
+    asyncio.run(law())
+
+
+def _written(event: Event) -> str:
+    """What a stored event of the model holds of text, spoken or not."""
+    said = event.input_transcription or event.output_transcription
+    if said is not None:
+        return said.text or ""
+    parts = event.content.parts if event.content is not None and event.author != "user" else ()
+    return "".join(part.text or "" for part in parts)
