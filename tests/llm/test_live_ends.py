@@ -9,10 +9,10 @@ import pytest
 from tests.llm.live_talks import Talk
 
 from hookwork import LiveRunConfig, Plugin, Runner, Settings, ToolContext
-from hookwork.errors import LiveConnectionClosed, ModelError
+from hookwork.errors import ConfigurationError, LiveConnectionClosed, ModelError, PluginError
 from hookwork.platform import use_sleep
 from hookwork_llm import LlmAgent, tool
-from hookwork_testkit import Cut, Hear, ScriptedLiveModel, call
+from hookwork_testkit import Cut, Hear, ScriptedConnection, ScriptedLiveModel, call
 from hookwork_testkit.live import audio, turn_complete
 
 
@@ -247,3 +247,52 @@ async def test_tel_12_a_connection_is_a_span_of_its_own() -> None:
     agent = spans["invoke_agent voice"].context.span_id
     assert spans["generate_content scripted-live"].parent.span_id == agent
     assert spans["execute_tool nope"].parent.span_id == agent
+
+
+def _raises(*_: Any) -> Any:
+    raise ValueError("mine")
+
+
+@pytest.mark.parametrize("hook", ["before_model", "after_model"])
+async def test_mcb_2_what_a_hook_raises_ends_the_run_and_on_model_error_is_not_asked(hook: str) -> None:
+    asked: list[Any] = []
+    hooks: dict[str, Any] = {hook: _raises, "on_model_error": lambda *given: asked.append(given)}
+    talk = Talk([Hear(1), "yes", turn_complete()], close=False, **hooks)
+    with pytest.raises(ValueError, match="mine"):
+        await talk.hold("hi")
+    assert asked == []
+    assert talk.model.open_connections == 0
+
+
+async def test_mcb_3_whatever_a_connection_raises_is_on_model_errors_to_answer() -> None:
+    asked: list[str] = []
+
+    def answer(ctx: Any, request: Any, error: Exception) -> None:
+        asked.append(repr(error))
+
+    talk = Talk([Hear(1), KeyError("a bug")], close=False, on_model_error=answer)
+    with pytest.raises(KeyError, match="a bug"):
+        await talk.hold("hi")
+    assert asked == ["KeyError('a bug')"]
+
+
+async def test_mcb_2_a_hook_that_gives_something_else_is_named() -> None:
+    talk = Talk([Hear(1)], close=False, before_model=lambda ctx, request: "hello")
+    with pytest.raises(PluginError, match="before_model returned str"):
+        await talk.hold("hi")
+
+
+async def test_mod_2_a_connection_that_gives_something_else_is_named() -> None:
+    class Odd(ScriptedConnection):
+        def receive(self) -> Any:
+            async def odd() -> Any:
+                yield "text"
+
+            return odd()
+
+    talk = Talk([], close=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hookwork_testkit.live.ScriptedConnection", Odd)
+        with pytest.raises(ConfigurationError, match="yielded str"):
+            await talk.hold("hi")
+    assert talk.line.closed

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hookwork.errors import LiveConnectionClosed, ModelError
 from hookwork.live import LiveConnection, LiveRunConfig, without_audio
@@ -19,6 +19,8 @@ from hookwork_llm.model_stage import CallIds, ModelStage
 if TYPE_CHECKING:
     from hookwork_llm.live.outbox import Outbox
 
+T = TypeVar("T")
+
 
 class Line(ModelStage):
     """A connection and the model stage around it; `run` is the work of a task.
@@ -26,7 +28,7 @@ class Line(ModelStage):
     ``before_model`` runs once, ``after_model`` for each server message, ``around_model`` spans the connection.
     """
 
-    __slots__ = ("_config", "_history", "_inbox", "_last", "_outbox", "server_ids")
+    __slots__ = ("_config", "_history", "_inbox", "_last", "_outbox", "hook_failed", "server_ids")
 
     def __init__(
         self,
@@ -48,6 +50,8 @@ class Line(ModelStage):
         self._inbox = inbox
         self._outbox = outbox
         self._last: ModelResponse | None = None
+        #: what ended the line was raised by a hook, not by the model: no case for ``on_model_error`` (core MCB-2).
+        self.hook_failed = False
         #: id of a call here → the id that the server gave it.
         self.server_ids = server_ids
 
@@ -111,7 +115,7 @@ class Line(ModelStage):
     async def _connected(self) -> None:
         hooks, agent = self.ctx._inv.hooks, self.agent
         if hooks.before_model or agent.before_model:
-            answer = await self._decided("before_model", self.ctx, self.request)
+            answer = await self._hooked(self._decided("before_model", self.ctx, self.request))
             if answer is not None:
                 self._last = answer
                 self._inbox.post(Answered(answer))
@@ -124,6 +128,13 @@ class Line(ModelStage):
                 await connection.send_history(contents)
             self._inbox.post(LineUp())
             await self._talk(connection)
+
+    async def _hooked(self, deciding: Awaitable[T]) -> T:
+        try:
+            return await deciding
+        except Exception:
+            self.hook_failed = True
+            raise
 
     # --- the connection -----------------------------------------------------------------------------------------------
 
@@ -154,7 +165,7 @@ class Line(ModelStage):
                 self._outbox.note(message)
                 response = self._with_ids(message)
                 if has_after:
-                    response = await self._after(response)
+                    response = await self._hooked(self._after(response))
                 self._last = response
                 await self._inbox.offer(Received(response))
         raise LiveConnectionClosed(

@@ -220,7 +220,8 @@ class LiveSession:
         return events
 
     async def _recovered(self, error: Exception) -> ModelResponse:
-        if isinstance(error, LimitExceeded | UnsupportedOperationError) or self._line is None:
+        own = isinstance(error, LimitExceeded | UnsupportedOperationError)  # no failure of the model to answer
+        if own or self._line is None or self._line.hook_failed:
             raise error
         return await self._line.recovered(error)
 
