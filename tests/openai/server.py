@@ -46,7 +46,7 @@ class Json:
 class Raw:
     """Any other answer."""
 
-    text: str
+    text: str | bytes
     status: int = 200
     kind: str = "text/plain"
 

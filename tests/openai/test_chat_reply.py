@@ -104,7 +104,12 @@ def test_chat_3_a_filtered_or_cut_answer_without_content_is_a_result() -> None:
 
 @pytest.mark.parametrize(
     ("completed", "code"),
-    [(None, "empty_response"), ({"choices": []}, "no_output_items"), (completion(None), "no_usable_output")],
+    [
+        (None, "empty_response"),
+        ({"choices": []}, "no_output_items"),
+        ({"choices": [{"message": {}}]}, "no_usable_output"),
+        (completion(None, finish="tool_calls"), "no_usable_output"),
+    ],
 )
 def test_oai_48_answers_that_cannot_be_used(completed: Any, code: str) -> None:
     with pytest.raises(ModelError) as caught:
@@ -121,6 +126,15 @@ def test_chat_5_an_error_in_place_of_an_answer() -> None:
         with pytest.raises(ModelError) as caught:
             read(wrong)
         assert (caught.value.kind, caught.value.status_code, caught.value.retryable) == ("unavailable", 502, True)
+
+
+def test_mod_13_an_empty_stop_is_passed_on() -> None:
+    """CASE-MODEL-1: the flow makes an error event of it, with its usage, and the session goes on."""
+    for found in (read(completion("")), fold(chat_stream(""))[1]):
+        assert (found.finish_reason, found.error_code) == ("STOP", None)
+        assert found.content is not None
+        assert found.content.parts == []
+        assert found.usage_metadata is not None
 
 
 # --- quirks ----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 import openai
 import pytest
 from tests.openai.asking import KEY, ask, asked, chat_model_on, model_on, texts, whole
-from tests.openai.server import Json, Service, Sse
+from tests.openai.server import Json, Raw, Reply, Service, Sse
 from tests.openai.wire import chat_stream, chunk, created, message, response, stream, text_delta
 
 from hookwork import ModelRequest
@@ -183,6 +183,32 @@ async def test_events_that_are_no_json(service: Service) -> None:
     error = await failure(model_on(service), stream=True)
     assert (error.kind, error.__cause__ is not None) == ("invalid_response", True)
     assert (await failure(model_on(service), stream=True)).kind == "stream", "an event that is no object is none"
+
+
+LATIN = '{"type": "\xff"}'.encode("latin-1")
+STRANGE: dict[str, Reply] = {
+    "html in place of a stream": Raw("<html>data: {}</html>", kind="text/html"),
+    "no utf-8 in a stream": Raw(b"data: " + LATIN + b"\n\n", kind="text/event-stream"),
+    "no utf-8 in json": Raw(LATIN, kind="application/json"),
+    "half json": Raw('{"id": "resp_1", "output": [', kind="application/json"),
+    "half an event": Raw('data: {"type": "response.out', kind="text/event-stream"),
+    "an error with status 200": Json({"error": {"code": "server_error", "message": "x"}}),
+    "nothing": Raw("", kind="application/json"),
+    "no content": Raw("", 204),
+    "an endless redirect": Json({}, 307, {"location": "responses"}),
+    "a status from elsewhere": Json({"error": {"message": "x"}}, 599),
+    "a teapot": Raw("short and stout", 418),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_err_1_strange_answers(service: Service, name: str, streamed: bool) -> None:
+    for model in (model_on(service), chat_model_on(service)):
+        service.respond = lambda sent: STRANGE[name]
+        error = await failure(model, stream=streamed)
+        assert error.kind in ("invalid_request", "invalid_response", "stream", "connection", "unavailable")
+        assert error.provider == "openai"
 
 
 async def test_sdk_9_without_a_key_the_first_call_says_what_to_do() -> None:

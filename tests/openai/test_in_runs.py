@@ -180,6 +180,25 @@ async def test_case_hist_3_two_calls_of_one_turn_under_one_id(service: Service, 
     assert not streamed or partial_ids == {call.id for call in whole.function_calls}
 
 
+@STREAMS
+async def test_case_model_1_a_stop_with_nothing_said(service: Service, streamed: bool) -> None:
+    service.answers(
+        chat_reply(streamed, "", tool_call("weather", '{"city": "A"}')),
+        chat_reply(streamed, ""),
+        chat_reply(streamed, "again"),
+    )
+    async with runner_of(chat_model_on(service), tools=[weather], output_key="out") as runner:
+        *_, last = await turn(runner, "go", streamed=streamed)
+        assert (last.error_code, last.finish_reason, last.usage_metadata is not None) == (
+            "EMPTY_RESPONSE",
+            "STOP",
+            True,
+        )
+        *_, after = await turn(runner, "and?", streamed=streamed)
+    assert after.text == "again"
+    assert all(message.get("content") or message.get("tool_calls") for message in service.body["messages"])
+
+
 @pytest.mark.parametrize("chat", [False, True])
 async def test_case_model_2_a_call_cut_by_the_limit_is_not_run(service: Service, chat: bool) -> None:
     ran: list[str] = []

@@ -55,7 +55,8 @@ def whole_response(
     reader.read(message)
     if call.options.parse_text_calls:
         reader.find_written_call(declared)
-    if not reader.parts and not reader.cut_calls and finish == "STOP":
+    says_nothing = not reader.parts and not reader.cut_calls and finish == "STOP"
+    if says_nothing and first.get("finish_reason") != "stop":  # an empty stop is for the flow to judge (models MOD-13)
         raise call.unreadable("no_usable_output", "the completion holds neither text nor calls")
     return _folded(call, completion, first, reader, finish)
 
