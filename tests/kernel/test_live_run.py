@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -427,3 +429,21 @@ async def test_run_26_closing_the_runner_ends_its_live_runs() -> None:
     assert run.outcome.kind == "closed"
     with pytest.raises(RunStateError, match="runner is closed"):
         live(runner)
+
+
+def test_perf_24_a_normal_run_loads_nothing_of_live_runs() -> None:
+    script = """
+import asyncio, sys
+from hookwork import Runner, Settings
+from hookwork_llm import LlmAgent
+from hookwork_testkit import ScriptedModel
+
+async def main():
+    async with Runner.in_memory(LlmAgent(name="a", model=ScriptedModel(["hi"])), settings=Settings()) as runner:
+        assert await runner.ask("hello") == "hi"
+
+asyncio.run(main())
+print([name for name in sys.modules if name.startswith(("hookwork.live", "hookwork_llm.live"))])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
