@@ -11,6 +11,7 @@ import pytest
 from tests.llm.live_talks import Talk, shown
 
 from hookwork import (
+    Agent,
     Blob,
     FunctionResponse,
     ModelCapabilities,
@@ -21,7 +22,7 @@ from hookwork import (
     ToolContext,
     user_content,
 )
-from hookwork.errors import ConfigurationError
+from hookwork.errors import ConfigurationError, UnsupportedOperationError
 from hookwork.live import CANCELLED_CALLS
 from hookwork_llm import LlmAgent, tool
 from hookwork_testkit import Hear, ScriptedModel, call
@@ -378,3 +379,30 @@ async def test_mode_6_a_single_turn_agent_is_a_tool_in_a_live_session_too() -> N
         "user: add", "front: adder?", "adder: 5", "front: adder!", "front: five", "front: turn_complete",
     ]  # fmt: skip
     assert talk.run.usage.by_agent["adder"].calls == 1
+
+
+async def test_mode_9_a_task_that_needs_no_answer_is_carried_out_in_a_live_session() -> None:
+    def tree(model: Any) -> LlmAgent:
+        typed = ScriptedModel([call("finish_task", result="booked")])
+        child = LlmAgent(name="book", model=typed, mode="task", description="Books.")
+        return LlmAgent(name="front", model=model, sub_agents=[child])
+
+    talk = await Talk(
+        [Hear(1), call("book", "c1", request="a table"), Hear(1), "done", turn_complete()], root=tree
+    ).hold("book a table")
+    assert answers(talk) == {"c1": {"output": "booked"}}
+    assert "front: done" in shown(await talk.stored())
+
+
+async def test_live_2_a_hand_over_to_an_agent_that_is_not_live_raises() -> None:
+    async def body(ctx: Any) -> AsyncIterator[Any]:
+        raise AssertionError("it must not run")
+        yield
+
+    def tree(model: Any) -> LlmAgent:
+        return LlmAgent(name="front", model=model, sub_agents=[Agent(name="typist", body=body)])
+
+    talk = Talk([Hear(1), call("transfer_to_agent", "c1", agent_name="typist"), Hear(1)], close=False, root=tree)
+    with pytest.raises(UnsupportedOperationError, match="'typist'"):
+        await talk.hold("type it")
+    assert talk.line.closed
