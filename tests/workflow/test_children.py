@@ -296,3 +296,73 @@ async def test_dyn_11_and_12_branch_and_scope(kit: Any) -> None:
         (here, "s"),
         (here, "wf@1/parent@1/look@p"),
     ]
+
+
+async def test_dyn_5_children_beside_one_that_waits_end_first(kit: Any) -> None:
+    """Their work is not cancelled by the pause and done again after the answer, in whatever way they are awaited."""
+    ran: list[str] = []
+
+    @node
+    async def slow(value: int) -> int:
+        for _ in range(10):
+            await asyncio.sleep(0)
+        ran.append(f"slow {value}")
+        return value
+
+    @node
+    async def asking(value: int, ctx: NodeContext) -> str:
+        return str(await ctx.request_input("k"))
+
+    async def grouped(ctx: Any, value: Any) -> list[Any]:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(ctx.run_node(child, n)) for n, child in enumerate((asking, slow, slow))]
+        return [task.result() for task in tasks]
+
+    async def gathered(ctx: Any, value: Any) -> list[Any]:
+        return list(await asyncio.gather(*(ctx.run_node(child, n) for n, child in enumerate((slow, asking, slow)))))
+
+    for body, expected in ((grouped, ["x", 1, 2]), (gathered, [0, "x", 2])):
+        ran.clear()
+        lab = kit.Lab(Workflow("wf", START >> calling(body)).as_agent)
+        turn = await lab.run("hi")
+        assert (turn.outcome.kind, len(ran)) == ("paused", 2)
+        turn = await lab.run(answers({turn.waits_for[0]: {"result": "x"}}))
+        assert turn.outcome.output == expected
+        assert len(ran) == 2
+
+
+async def test_act_25_a_body_that_said_it_waits_is_due_again_once_its_children_went_on(kit: Any) -> None:
+    """One of two questions answered, then the other, and a failure beside: nothing stays behind without a question."""
+    broken = [True]
+
+    @node
+    async def ask(value: Any, ctx: NodeContext) -> str:
+        return str(await ctx.request_input("k"))
+
+    @node
+    async def pair(value: Any, ctx: NodeContext) -> list[Any]:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(ctx.run_node(ask, n)) for n in range(2)]
+        return [task.result() for task in tasks]
+
+    @node
+    async def fragile(value: Any, ctx: NodeContext) -> str:
+        answer = await ctx.request_input("k")
+        if broken[0]:
+            raise OSError("no")
+        return str(answer)
+
+    async def all_of(ctx: Any, value: Any) -> list[Any]:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(ctx.run_node(child)) for child in (fragile, pair)]
+        return [task.result() for task in tasks]
+
+    lab = kit.Lab(Workflow("wf", START >> calling(all_of)).as_agent)
+    waits = (await lab.run("hi")).waits_for
+    first, second = (call for call in waits if "/ask@" in call)
+    (other,) = (call for call in waits if "fragile" in call)
+    await lab.run(answers({first: {"result": "1"}}))
+    await lab.run(answers({second: {"result": "2"}, other: {"result": "3"}}))
+    broken[0] = False
+    turn = await lab.run(invocation_id=await lab.first_invocation())
+    assert turn.outcome.output == ["3", ["1", "2"]]

@@ -134,7 +134,8 @@ class NodeContext(InvocationContext):
     ) -> Any:
         """Run a node, or what `build_node` takes, as a child and give its output (workflow §6.1).
 
-        A child that is done already, in this run or an earlier one, gives its recorded output without running.
+        A child that is done already, in this run or an earlier one, gives its recorded output without running. When
+        it waits for a person this node pauses, after the children that run beside it have ended.
 
         Args:
             run_id: its own name among the children of that node; None: the next number.
@@ -196,6 +197,9 @@ class NodeContext(InvocationContext):
             return convert(value)
         request = RequestInput(interrupt_id=interrupt_id, message=message, payload=payload, response_schema=json_schema)
         await attempt.ask(request)
+        from hookwork.starting import others_finish
+
+        await others_finish(self)
         raise Pause
 
     def interrupt_id(self, key: str) -> str:

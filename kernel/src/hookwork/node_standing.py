@@ -32,7 +32,9 @@ def node_standing(node: Node, view: View) -> Standing:
         return Standing.PENDING if view.news and not handoff else Standing.WAITING
     if handoff and answers(view) is not None:
         return Standing.DONE
-    if not view.news and (newest := newest_own(view)) is not None and _status(newest) == NODE_WAITING:
+    # Children that went on after it said so, and a crash before it heard of that: it is due again.
+    said_last = bool(record.own) and record.own[-1] == record.newest
+    if said_last and not view.news and _status(view.event(record.newest)) == NODE_WAITING:
         return Standing.WAITING
     return Standing.PENDING
 
@@ -93,12 +95,6 @@ def answers(view: View) -> dict[str, Any] | None:
         except InvalidResumeResponse:
             return None
     return found
-
-
-def newest_own(view: View) -> Event | None:
-    """The newest event of the place itself."""
-    record = view.record
-    return view.event(record.own[-1]) if record is not None and record.own else None
 
 
 def _asked(view: View) -> Sequence[Call]:

@@ -124,6 +124,7 @@ async def run_node(
             _show_hit(ctx, node)
     if status == "paused":
         if raise_on_wait:
+            await others_finish(ctx)
             raise Pause
         return None
     if use_as_output:
@@ -152,6 +153,17 @@ def _show_hit(ctx: NodeContext, node: Node) -> None:
         from hookwork.telemetry import start_span
 
         start_span(tracer, f"invoke_node {node.name}", span_attributes(node, ctx.session_id)).end()
+
+
+async def others_finish(ctx: NodeContext) -> None:
+    """Children that run beside one that waits come to their end first: a task group would cancel them at its pause.
+
+    So their work is not lost and done again after the answer, as in a graph (workflow SCH-7).
+    """
+    await asyncio.sleep(0)  # those that were started with it may not have begun
+    while ctx.children:
+        await asyncio.wait(list(ctx.children.values()))
+        await asyncio.sleep(0)  # what they were awaited by may start further ones
 
 
 async def run_item(ctx: NodeContext, node: Node, input: Any, number: int, *, retry: Any = None) -> Any:

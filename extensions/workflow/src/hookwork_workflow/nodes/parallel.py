@@ -77,7 +77,8 @@ class ParallelNode(GraphNode[Any, list[Any]]):
         try:
             return await run_item(ctx, self.wrapped, item, number, retry=self.item_retry)
         except NodeRunError as error:
-            raise error.__cause__ or error from None
+            failure = error.__cause__ or error
+        raise failure  # what the item itself raised, with its own cause
 
 
 async def _run_all(work: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
