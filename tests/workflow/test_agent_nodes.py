@@ -331,3 +331,56 @@ async def test_node_3_schemas_of_a_workflow_are_those_of_a_node(kit: Any, inner:
     assert seen == [42]
     turn = await kit.Lab((Workflow("wf", START >> flow) if inner else flow).as_agent).run("no number")
     assert "input validation failed" in str(turn.error)
+
+
+@pytest.mark.parametrize("crash_after", range(1, 14))
+async def test_rty_5_a_crash_behind_any_event_of_a_retried_agent(kit: Any, crash_after: int) -> None:
+    """The prompt is always valid and holds nothing of the failed attempt; the approved tool runs once."""
+    left = [1]
+    ran: list[str] = []
+
+    @tool
+    def look() -> str:
+        """Looks."""
+        return "seen"
+
+    @tool(require_confirmation=True)
+    def send() -> str:
+        """Sends."""
+        ran.append("send")
+        return "sent"
+
+    def respond(request: Any) -> Any:
+        said = prompt(request)
+        assert said[0] == ("user", "a(hi)")
+        results = [part[1] for part in said if type(part[1]).__name__ == "FunctionResponse"]
+        if not results:
+            return call("look")
+        if len(results) == 1:
+            if left[0]:
+                left[0] -= 1
+                raise OSError("the line broke")
+            return call("send")
+        return "done"
+
+    def build() -> WorkflowAgent:
+        agent = node(llm("ag", respond, tools=[look, send]), retry=Retry(max_attempts=2, initial_delay=0))
+        return Workflow("wf", START >> step("a") >> agent >> step("end")).as_agent()
+
+    lab = kit.Lab(build)
+    lab.store.crash_after = crash_after
+    message: Any = "hi"
+    invocation_id: str | None = None
+    for _ in range(6):
+        turn = await lab.run(message, invocation_id=invocation_id)
+        if isinstance(turn.error, kit.Crash):
+            lab.store.revive()
+            message, invocation_id = None, await lab.first_invocation()
+            continue
+        waiting = list((await lab.session()).open_calls)
+        if not waiting:
+            break
+        response = FunctionResponse(id=waiting[0], name="adk_request_confirmation", response={"confirmed": True})
+        message, invocation_id = Content(role="user", parts=[Part(function_response=response)]), None
+    assert outputs(await lab.events())["wf@1/end@1"] == "end(done)"
+    assert ran == ["send"]
