@@ -226,9 +226,23 @@ def _take_all(
         for position in positions:
             transcript.take(position, events[position])
         return
+    summaries, covered = plan.summaries, plan.covered
     for position in positions:
-        transcript.insert(plan.summaries.get(position, ()))
-        transcript.take(position, events[position], covered=position in plan.covered)
+        if position in summaries:
+            transcript.insert(summaries[position])
+        event = events[position]
+        if position not in covered:
+            transcript.take(position, event)
+        elif _has_tool_parts(event):
+            transcript.take(position, event, covered=True)  # what comes later may be about its calls
+
+
+def _has_tool_parts(event: Event) -> bool:
+    if event.content is not None:
+        for part in event.content.parts:
+            if part.function_call is not None or part.function_response is not None:
+                return True
+    return False
 
 
 def _head(
