@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 from hookwork_modelkit import ClientPool, ModelClients
+from hookwork_modelkit.clients import Same
 
 
 class Client:
@@ -57,24 +58,53 @@ async def test_mod_1_closing_is_idempotent_and_a_later_call_takes_a_client_anew(
     assert kept.closed_in is not None
 
 
-def test_sdk_15_each_loop_has_its_own_client_and_an_ended_loop_takes_it_along() -> None:
+def test_sdk_15_each_loop_has_its_own_client_which_ends_with_it() -> None:
+    """`asyncio.run` again and again with one model: nothing is left of the loops before."""
     pool = make_pool()
     model = ModelClients(pool)
+    loops = []
 
     async def use() -> Client:
+        loops.append(asyncio.get_running_loop())
         return model.get("k", Client)
 
-    first, second = asyncio.run(use()), asyncio.run(use())
-    assert first is not second
+    clients = [asyncio.run(use()) for _ in range(3)]
+    assert len({id(client) for client in clients}) == 3
+    assert [client.closed_in for client in clients] == loops
+    assert pool.count() == 0
 
     async def close() -> Client:
         client = model.get("k", Client)
         await model.close()
         return client
 
-    third = asyncio.run(close())
-    assert third.closed_in is not None
-    assert first.closed_in is None  # its loop has ended: there is nowhere to await it
+    last = asyncio.run(close())
+    assert last.closed_in is not None
+
+
+def test_sdk_15_a_loop_that_was_closed_without_being_shut_down_is_let_go_of() -> None:
+    pool = make_pool()
+    model = ModelClients(pool)
+
+    async def use() -> None:
+        model.get("k", Client)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(use())
+    loop.close()
+    assert pool.count() == 1
+    asyncio.run(use())
+    assert pool.count() == 0
+    assert loop not in model._held
+
+
+def test_sdk_15_objects_of_a_key_are_told_apart_for_as_long_as_they_matter() -> None:
+    """An id is given anew when its object has gone; the client that was made with it may still be there."""
+    first, second = Same({}), Same({})
+    assert first != second
+    assert first == Same(first.value)
+    assert len({first, second, Same(first.value)}) == 2
+    assert repr(Same("s3cret")) == "Same(str)"
 
 
 def test_sdk_15_a_client_is_closed_in_the_loop_it_belongs_to() -> None:

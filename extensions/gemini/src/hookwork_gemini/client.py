@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
-from contextvars import ContextVar
+from collections.abc import Mapping
+from math import inf
 from typing import Any, NamedTuple
 
+from hookwork.errors import ConfigurationError
+from hookwork_gemini.calling import note
+from hookwork_gemini.identity import identified
 from hookwork_modelkit import ClientPool
+from hookwork_modelkit.clients import Same
 
 #: What decides about a client when it is not given; part of the key under which clients are shared (SDK-3).
 _ENVIRONMENT = (
@@ -23,9 +26,6 @@ _ENVIRONMENT = (
     "GOOGLE_APPLICATION_CREDENTIALS",
     "GOOGLE_GENAI_HTTP_CLIENT",
 )
-
-#: Where the HTTP responses of the running call are noted, so that it can close them itself.
-_responses: ContextVar[list[Any] | None] = ContextVar("hookwork_gemini_responses", default=None)
 
 
 class ClientConfig(NamedTuple):
@@ -43,10 +43,27 @@ class ClientConfig(NamedTuple):
     http_client: Any = None
     http_options: Any = None
 
+    def check(self, model: str) -> None:
+        """Raises ConfigurationError: an option of a wrong kind. What the SDK makes of it is seen at the first call."""
+        if not all(isinstance(text, str) for header in self.headers for text in header):
+            raise ConfigurationError(f"model {model!r}: headers are texts by name")
+        if self.timeout is not None and not 0 < self.timeout < inf:
+            raise ConfigurationError(f"model {model!r}: timeout is a number of seconds above 0, not {self.timeout!r}")
+        given = self.http_options
+        if not (given is None or isinstance(given, Mapping) or hasattr(given, "model_copy")):
+            raise ConfigurationError(
+                f"model {model!r}: http_options are an HttpOptions of google-genai or a dict of its fields, "
+                f"not {type(given).__name__}"
+            )
+
+    def found_key(self) -> str | None:
+        """The API key that the SDK will use, of whatever origin (SDK-3)."""
+        return self.api_key or os.environ.get("GOOGLE_API_KEY") or os.environ.get("GEMINI_API_KEY") or None
+
     def key(self) -> tuple[Any, ...]:
         """Equal for models that may share a client."""
         plain = self._replace(credentials=None, http_client=None, http_options=None)
-        objects = tuple(id(value) for value in (self.credentials, self.http_client, self.http_options))
+        objects = tuple(Same(value) for value in (self.credentials, self.http_client, self.http_options))
         return (*plain, *objects, *(os.environ.get(name) for name in _ENVIRONMENT))
 
 
@@ -99,8 +116,7 @@ def _http_options(config: ClientConfig) -> Any:
         options.api_version = config.api_version
     if config.timeout is not None:
         options.timeout = round(config.timeout * 1000)
-    if config.headers:
-        options.headers = {**(options.headers or {}), **dict(config.headers)}
+    options.headers = identified({**(options.headers or {}), **dict(config.headers)})
     client = config.http_client if config.http_client is not None else options.httpx_async_client
     if client is not None:
         options.httpx_async_client = _watched(client)
@@ -120,40 +136,5 @@ def _watched(client: Any) -> Any:
 
 def _with_hook(hooks: Mapping[str, Any] | None) -> dict[str, list[Any]]:
     known = {name: list(listed) for name, listed in (hooks or {}).items()}
-    known.setdefault("response", []).append(_note)
+    known.setdefault("response", []).append(note)
     return known
-
-
-async def _note(response: Any) -> None:
-    noted = _responses.get()
-    if noted is not None:
-        noted.append(response)
-
-
-async def stream_of(client: Any, model: str, contents: list[Any], config: Any) -> AsyncGenerator[Any, None]:
-    """The chunks of a streamed call. Left early, the HTTP response is closed before this returns (MOD-4).
-
-    The SDK nests async generators and closes only the outermost; the others would be left to the garbage collector,
-    which ends them in tasks of its own. So the response is closed here and the chain is read to its end.
-    """
-    noted: list[Any] = []
-    chunks = await client.aio.models.generate_content_stream(model=model, contents=contents, config=config)
-    try:
-        while True:
-            token = _responses.set(noted)
-            try:
-                chunk = await anext(chunks, None)
-            finally:
-                _responses.reset(token)
-            if chunk is None:
-                return
-            yield chunk
-    except GeneratorExit:
-        for response in noted:
-            await response.aclose()
-        with suppress(Exception):
-            async for _ in chunks:
-                pass
-        raise
-    finally:
-        await chunks.aclose()

@@ -6,13 +6,16 @@ out of contents, with one warning each; in settings they are refused.
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import msgspec
 
-from hookwork.errors import ConfigurationError
+from hookwork.errors import ConfigurationError, ValidationError
 from hookwork.records.base import Record
 from hookwork.records.codec import dump_json, load
 from hookwork.records.request import GenerateContentConfig
@@ -85,9 +88,56 @@ def _remove(tree: Any, place: tuple[Any, ...]) -> None:
 
 
 def as_text(obj: Any) -> str:
-    """An SDK object as JSON text of the API, unset fields left out."""
-    exclude = _OWN_FIELDS & set(type(obj).model_fields)
-    return obj.model_dump_json(by_alias=True, exclude_none=True, exclude=exclude)  # type: ignore[no-any-return]
+    """An SDK object as JSON text of the API, unset fields left out.
+
+    Raises:
+        hookwork.errors.ValidationError: a function call has a number that JSON does not know (NaN, Infinity).
+    """
+    from pydantic_core import PydanticSerializationError
+
+    _check_numbers(obj)
+    how: dict[str, Any] = {
+        "by_alias": True,
+        "exclude_none": True,
+        "exclude": _OWN_FIELDS & type(obj).model_fields.keys(),
+    }
+    try:
+        return obj.model_dump_json(**how)  # type: ignore[no-any-return]
+    except PydanticSerializationError:  # half a surrogate pair, which JSON can escape and UTF-8 cannot say
+        warn_once("surrogates", "text of a model held half a character; it became U+FFFD")
+        text = json.dumps(obj.model_dump(mode="json", **how), ensure_ascii=False)
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _check_numbers(obj: Any) -> None:
+    """Arguments are refused before the SDK makes null of what is no number: a tool would run with something else."""
+    for part in _parts_of(obj):
+        call = getattr(part, "function_call", None)
+        if call is not None and not _is_finite((call.args, [piece.number_value for piece in call.partial_args or ()])):
+            raise ValidationError(f"function call {call.name!r}: an argument is no finite number", path="args")
+
+
+def _parts_of(obj: Any) -> Iterator[Any]:
+    for candidate in getattr(obj, "candidates", None) or ():
+        if candidate is not None and candidate.content is not None:
+            yield from candidate.content.parts or ()
+    tool_call = getattr(obj, "tool_call", None)  # of a live message; that of a part has other fields
+    for call in getattr(tool_call, "function_calls", None) or ():
+        yield SimpleNamespace(function_call=call)
+
+
+def _is_finite(value: Any) -> bool:
+    waiting = [value]  # not by recursion: the value comes from a remote service
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, float):
+            if not isfinite(item):
+                return False
+        elif isinstance(item, Mapping):
+            waiting.extend(item.values())
+        elif isinstance(item, list | tuple):
+            waiting.extend(item)
+    return True
 
 
 def as_json(obj: Any) -> dict[str, Any]:

@@ -22,21 +22,16 @@ _SNAKE = {"any_of": "anyOf", "max_items": "maxItems", "max_length": "maxLength",
 _TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL", "TYPE_UNSPECIFIED"})
 
 
-def tools_json(tools: tuple[ToolDeclaration, ...]) -> list[dict[str, Any]]:
-    """The tools of a config in JSON form. A function whose schema cannot be said is left out, with one warning."""
-    entries: list[dict[str, Any]] = []
-    for tool in tools:
-        functions = tool.function_declarations
-        if functions is None:
-            entries.append(dump(tool))
-            continue
-        declared = [one for one in (_declared(function) for function in functions) if one is not None]
-        entry = dump(tool.replace(function_declarations=None))
-        if declared:
-            entry["functionDeclarations"] = declared
-        if entry:
-            entries.append(entry)
-    return entries
+def tool_json(tool: ToolDeclaration) -> dict[str, Any]:
+    """A tool of a config in JSON form. A function whose schema cannot be said is left out, with one warning."""
+    functions = tool.function_declarations
+    if functions is None:
+        return dump(tool)
+    declared = [one for one in (_declared(function) for function in functions) if one is not None]
+    entry = dump(tool.replace(function_declarations=None))
+    if declared:
+        entry["functionDeclarations"] = declared
+    return entry
 
 
 def _declared(function: FunctionDeclaration) -> dict[str, Any] | None:

@@ -2,37 +2,94 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from hookwork.errors import ModelError
-from hookwork_modelkit import model_error, refusal
+from hookwork_modelkit import model_error, refusal, transport_error
 from hookwork_modelkit.retry_after import seconds_of
 
 _RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
+_ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 #: How the SDK says that a backend lacks a parameter.
 _LACKING = re.compile(r"^([A-Za-z_]\w*) parameter is (?:only supported|not supported)")
 
+_NO_CREDENTIALS = (
+    "set GOOGLE_CLOUD_PROJECT and Application Default Credentials, or give project, location and credentials"
+)
+_NO_KEY = "set GOOGLE_API_KEY or GEMINI_API_KEY, give api_key, or use Vertex AI (GOOGLE_GENAI_USE_ENTERPRISE=true)"
 
-def translate(provider: str, model: str, error: Exception, *, started: bool) -> ModelError | None:
-    """The ModelError of an exception of the SDK; None for one that is not the SDK's own."""
+
+def translate(
+    provider: str, model: str, error: Exception, *, started: bool, answered: bool = False
+) -> ModelError | None:
+    """The ModelError of an exception of the SDK; None for one that is not the SDK's own.
+
+    Args:
+        started: responses came before it. answered: an HTTP response came before it, so what is wrong is the answer.
+    """
     from google.genai.errors import APIError, UnknownApiResponseError
 
     if isinstance(error, APIError):
         return _answered(provider, model, error, started)
     body = unread_message(error)
     if body is not None:
-        fault = body.get("error")
-        name = fault.get("status") if isinstance(fault, Mapping) else None
-        return model_error(provider, model, code=name, started=started)
-    if isinstance(error, UnknownApiResponseError):
+        return _of_body(provider, model, body, started)
+    if isinstance(error, UnknownApiResponseError) or (answered and _is_of_the_sdk(provider, model, error)):
         return model_error(provider, model, kind="invalid_response", retryable=False, started=started)
     if type(error) is ValueError and not started:
         found = _LACKING.match(str(error))
         detail = f"this backend does not take {found[1]!r}" if found else "the SDK refuses the request; see the cause"
         return refusal(provider, model, detail)
     return None
+
+
+def _is_of_the_sdk(provider: str, model: str, error: Exception) -> bool:
+    """Whether the SDK stumbled over an answer, in whatever way: it reads it without a look at its form."""
+    if transport_error(provider, model, error) is not None:
+        return False
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] in ("google", "pydantic"):
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def no_response(provider: str, model: str, received: Sequence[Any]) -> ModelError:
+    """The error for an answer without a single field of the API: that of its body if it holds one (CONV, ERR-1).
+
+    The SDK looks at the HTTP status alone, so an error behind a 200, as proxies send it, would be an empty answer.
+    """
+    body: Any = None
+    with suppress(Exception):  # a stream's body is not kept, and what cannot be read says nothing
+        body = json.loads(received[-1].content)
+    if isinstance(body, list) and len(body) == 1:
+        body = body[0]
+    if isinstance(body, Mapping) and body.get("error"):
+        return _of_body(provider, model, body, started=False)
+    return model_error(
+        provider, model, kind="invalid_response", retryable=False, detail="what answered does not speak the Gemini API"
+    )
+
+
+def _of_body(provider: str, model: str, body: Mapping[str, Any], started: bool) -> ModelError:
+    fault = body.get("error")
+    if not isinstance(fault, Mapping):
+        return model_error(provider, model, started=started)
+    number = fault.get("code")
+    return model_error(
+        provider,
+        model,
+        status=number if isinstance(number, int) and number >= 400 else None,
+        code=fault.get("status"),
+        kind="auth" if is_bad_key(fault) else "",
+        retry_after=_retry_delay(body),
+        started=started,
+    )
 
 
 def unread_message(error: Exception) -> Mapping[str, Any] | None:
@@ -58,29 +115,60 @@ def _answered(provider: str, model: str, error: Any, started: bool) -> ModelErro
         model,
         status=status,
         code=error.status,
+        kind="auth" if is_bad_key(error.details) else "",
         headers=dict(headers) if headers else None,
         retry_after=_retry_delay(error.details),
         started=started,
     )
 
 
+def is_bad_key(details: Any) -> bool:
+    """Whether an error is about the key: the Gemini API answers a wrong one with 400 and an ErrorInfo."""
+    return any(
+        entry.get("@type") == _ERROR_INFO and str(entry.get("reason")).startswith("API_KEY_")
+        for entry in _entries(details)
+    )
+
+
 def _retry_delay(details: Any) -> float | None:
     """Seconds that the error body asks to wait (google.rpc.RetryInfo)."""
-    body = details.get("error", details) if isinstance(details, Mapping) else None
-    entries = body.get("details") if isinstance(body, Mapping) else None
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, Mapping) and entry.get("@type") == _RETRY_INFO:
+    for entry in _entries(details):
+        if entry.get("@type") == _RETRY_INFO:
             return seconds_of(entry.get("retryDelay"))
     return None
 
 
-def unusable_client(provider: str, model: str, error: Exception, *, vertexai: bool) -> ModelError:
-    """The error for a client that cannot be made: no key, no credentials, no project."""
-    remedy = (
-        "set GOOGLE_CLOUD_PROJECT and Application Default Credentials, or give project, location and credentials"
-        if vertexai
-        else "set GOOGLE_API_KEY or GEMINI_API_KEY, give api_key, or use Vertex AI (GOOGLE_GENAI_USE_ENTERPRISE=true)"
-    )
-    failed = model_error(provider, model, kind="auth", retryable=False, detail=f"no usable credentials: {remedy}")
+def _entries(details: Any) -> Iterator[Mapping[str, Any]]:
+    """The details of a google.rpc.Status, of it or of the body around it."""
+    if isinstance(details, list) and len(details) == 1:
+        details = details[0]  # so a streamed call is refused
+    body = details.get("error", details) if isinstance(details, Mapping) else None
+    entries = body.get("details") if isinstance(body, Mapping) else None
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, Mapping):
+            yield entry
+
+
+def unusable_client(provider: str, model: str, error: Exception, *, vertexai: bool, has_key: bool) -> ModelError:
+    """The error for a client that cannot be made: no key, no credentials, no project; or options of a wrong form."""
+    if isinstance(error, ValueError) and has_key:
+        detail = (
+            "the SDK cannot be set up with these options; check http_options, base_url and environment, see the cause"
+        )
+        failed = refusal(provider, model, detail)
+    else:
+        remedy = _NO_CREDENTIALS if vertexai else _NO_KEY
+        failed = model_error(provider, model, kind="auth", retryable=False, detail=f"no usable credentials: {remedy}")
     failed.__cause__ = error
     return failed
+
+
+def unusable_key(provider: str, model: str) -> ModelError:
+    """The error for a key that no header can carry; it is not quoted."""
+    return model_error(
+        provider,
+        model,
+        kind="auth",
+        retryable=False,
+        detail="the API key holds a blank, a line break or another character that no key has; set it anew",
+    )

@@ -11,19 +11,31 @@ from weakref import WeakKeyDictionary
 
 from hookwork.errors import ConfigurationError, ModelError
 from hookwork.model import Model, ModelCapabilities, ModelRequest
+from hookwork.records.content import Content
 from hookwork.records.metadata import ModelResponse
 from hookwork_gemini.cached_calls import CachedCalls
 from hookwork_gemini.caching import ContextCache
+from hookwork_gemini.calling import stream_of, whole_of
 from hookwork_gemini.capabilities import capabilities_of
-from hookwork_gemini.client import CLIENTS, ClientConfig, make_client, stream_of, uses_vertexai
+from hookwork_gemini.client import CLIENTS, ClientConfig, make_client, uses_vertexai
 from hookwork_gemini.requests import Door, Prepared
-from hookwork_modelkit import ModelClients, RetryPolicy, StreamAggregator, convert_response, guarded, with_retries
+from hookwork_modelkit import (
+    ModelClients,
+    RetryPolicy,
+    StreamAggregator,
+    convert_response,
+    guarded,
+    whole_response,
+    with_retries,
+)
 
 if TYPE_CHECKING:
     from hookwork.live import LiveConnection, LiveRunConfig
 
 Responses = AsyncGenerator[ModelResponse, None]
 
+#: What becomes of an answer that has not one known field: it is no answer of this API.
+_NOTHING = ModelResponse(content=Content(role="model", parts=[]), turn_complete=True)
 #: A resource name of Vertex AI says where it is.
 _PLACE = re.compile(r"^projects/([^/]+)/locations/([^/]+)/")
 
@@ -100,6 +112,7 @@ class GeminiModel(Model):
             http_client=http_client,
             http_options=http_options,
         )
+        self._config.check(name)
         self._door = Door(name, self.capabilities.provider, vertexai=vertexai)
         cache = ContextCache.of(context_cache)
         self._caching = CachedCalls(cache, self._door) if cache is not None else None
@@ -114,23 +127,25 @@ class GeminiModel(Model):
         model = request.model or self.name
         provider = self.capabilities.provider
 
-        def translated(error: Exception, started: bool) -> ModelError | None:
-            from hookwork_gemini.errors import translate
-
-            return translate(provider, model, error, started=started)
-
         def call() -> Responses:
-            return guarded(self._called(request, stream), provider, model, translated)
+            received: list[Any] = []
+
+            def translated(error: Exception, started: bool) -> ModelError | None:
+                from hookwork_gemini.errors import translate
+
+                return translate(provider, model, error, started=started, answered=bool(received))
+
+            return guarded(self._called(request, stream, received), provider, model, translated)
 
         async with aclosing(with_retries(call, self.retry)) as responses:
             async for response in responses:
                 yield response
 
-    async def _called(self, request: ModelRequest, stream: bool) -> Responses:
+    async def _called(self, request: ModelRequest, stream: bool, received: list[Any]) -> Responses:
         client = await self._client()
 
         def ask(asked: ModelRequest) -> Responses:
-            return self._asked(client, self._door.prepare(asked), stream)
+            return self._asked(client, self._door.prepare(asked), stream, received)
 
         caching = self._caching
         if caching is None or request.config.cached_content is not None or not request.contents:
@@ -141,25 +156,23 @@ class GeminiModel(Model):
             async for response in responses:
                 yield response
 
-    async def _asked(self, client: Any, prepared: Prepared, stream: bool) -> Responses:
-        if not stream:
-            yield await self._whole(client, prepared)
-            return
-        aggregator = StreamAggregator(provider=self.capabilities.provider, model=prepared.model)
-        async with aclosing(stream_of(client, *prepared)) as chunks:
-            async for chunk in chunks:
-                yield aggregator.add(self._converted(chunk))
-        yield aggregator.finish()
-
-    async def _whole(self, client: Any, prepared: Prepared) -> ModelResponse:
-        model, contents, config = prepared
-        answer = await client.aio.models.generate_content(model=model, contents=contents, config=config)
-        return self._converted(answer).replace(turn_complete=True)
-
-    def _converted(self, answer: Any) -> ModelResponse:
+    async def _asked(self, client: Any, prepared: Prepared, stream: bool, received: list[Any]) -> Responses:
         from hookwork_gemini.conversion import as_text
 
-        return convert_response(as_text(answer))
+        provider, model = self.capabilities.provider, prepared.model
+        if not stream:
+            whole = whole_response(as_text(await whole_of(client, *prepared, received)))
+        else:
+            aggregator = StreamAggregator(provider=provider, model=model)
+            async with aclosing(stream_of(client, *prepared, received)) as chunks:
+                async for chunk in chunks:
+                    yield aggregator.add(convert_response(as_text(chunk)))
+            whole = aggregator.finish()
+        if whole == _NOTHING:
+            from hookwork_gemini.errors import no_response
+
+            raise no_response(provider, model, received)
+        yield whole
 
     @asynccontextmanager
     async def connect(self, request: ModelRequest, config: LiveRunConfig) -> AsyncIterator[LiveConnection]:
@@ -202,13 +215,16 @@ class GeminiModel(Model):
     def _made(self) -> Any:
         from google.auth.exceptions import GoogleAuthError
 
-        from hookwork_gemini.errors import unusable_client
+        from hookwork_gemini.errors import unusable_client, unusable_key
 
+        provider, vertexai, key = self.capabilities.provider, self._config.vertexai, self._config.found_key()
+        if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
+            raise unusable_key(provider, self.name)
         try:
             return make_client(self._config)
         except (ValueError, GoogleAuthError) as error:
-            provider, vertexai = self.capabilities.provider, self._config.vertexai
-            raise unusable_client(provider, self.name, error, vertexai=vertexai) from error
+            has_key = key is not None
+            raise unusable_client(provider, self.name, error, vertexai=vertexai, has_key=has_key) from error
 
     async def close(self) -> None:
         """Let go of the clients; a client is closed when no other model uses it. Idempotent."""

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
-from hookwork import __version__
 from hookwork.errors import ModelError
 from hookwork.model import ModelRequest
-from hookwork.records.codec import dump_json
+from hookwork.records.codec import dump_json, load
 from hookwork.records.content import Content, user_content
 from hookwork.records.frozen import thaw
-from hookwork.records.request import GenerateContentConfig
+from hookwork.records.request import GenerateContentConfig, ToolDeclaration
 from hookwork_gemini.conversion import parsed, to_genai, warn_once
-from hookwork_gemini.declarations import response_schema_json, tools_json
+from hookwork_gemini.declarations import response_schema_json, tool_json
 from hookwork_gemini.fitting import for_gemini_api, for_vertexai
+from hookwork_gemini.identity import identified
 from hookwork_modelkit import InexpressibleSchema, refusal
 
 #: The API answers a user turn only (GEM-6).
@@ -25,8 +25,8 @@ GO_ON = "Please go on with the request that is still open. If nothing is left to
 #: The API needs at least one content (GEM-7).
 FOLLOW_INSTRUCTION = "Please act on your system instruction."
 
-IDENTITY = f"hookwork/{__version__} gl-python/{platform.python_version()}"
-_IDENTITY_HEADERS = ("x-goog-api-client", "user-agent")
+#: Settings, schemas and tools that a model keeps in the SDK's form, of each.
+_KEPT = 32
 
 
 class Prepared(NamedTuple):
@@ -40,12 +40,16 @@ class Prepared(NamedTuple):
 class Door:
     """Turns the requests of one model on one backend into SDK calls; holds no state of a call."""
 
-    __slots__ = ("name", "provider", "vertexai")
+    __slots__ = ("_schema", "_settings", "_tool", "name", "provider", "vertexai")
 
     def __init__(self, name: str, provider: str, *, vertexai: bool) -> None:
         self.name = name
         self.provider = provider
         self.vertexai = vertexai
+        # What an agent says of itself is the same in every call: it is read once. The SDK only reads what it is given.
+        self._settings = lru_cache(_KEPT)(self._read_settings)
+        self._schema = lru_cache(_KEPT)(self._read_schema)
+        self._tool = lru_cache(_KEPT)(self._read_tool)
 
     def prepare(self, request: ModelRequest) -> Prepared:
         """The arguments for the SDK. The request is only read (MOD-6).
@@ -82,9 +86,7 @@ class Door:
     # --- config -------------------------------------------------------------------------------------------------------
 
     def config(self, model: str, config: GenerateContentConfig) -> Any:
-        """The SDK's config: the request's, with our name on it, tools declared only, no retries of the SDK's own."""
-        from google.genai import types
-
+        """The SDK's config: the request's, tools declared only, no retries of the SDK's own."""
         tools, instruction, schema, labels = (
             config.tools,
             config.system_instruction,
@@ -96,24 +98,44 @@ class Door:
             labels = None
         rest = config.replace(tools=(), system_instruction=None, response_schema=None, http_options=None, labels=labels)
         try:
-            result = parsed(types.GenerateContentConfig, dump_json(rest), refused=self.refusing(model, "config"))
-            result.http_options = self.http_options(model, config.http_options)
+            result = self._settings(model, dump_json(rest)).model_copy()
+            if config.http_options is not None:
+                result.http_options = self.http_options(model, config.http_options)
             if instruction is not None:
                 result.system_instruction = self.content(instruction)
             if schema is not None:
-                result.response_schema = self.parsed(types.Schema, model, response_schema_json(schema))
+                result.response_schema = self._schema(model, _json(schema))
             if tools:
-                result.tools = [self.parsed(types.Tool, model, tool) for tool in tools_json(tools)]
+                result.tools = self.tools(model, tools)
         except InexpressibleSchema as error:
             raise refusal(self.provider, model, f"the response schema cannot be sent: {error}") from error
         except ValueError as error:
             raise self.wrong(model, error) from error
+        return result
+
+    def _read_settings(self, model: str, data: bytes) -> Any:
+        from google.genai import types
+
+        result = parsed(types.GenerateContentConfig, data, refused=self.refusing(model, "config"))
         result.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)  # MOD-10
         return result
 
-    def parsed(self, kind: Any, model: str, data: Mapping[str, Any]) -> Any:
-        """An SDK object of settings in JSON form."""
-        return parsed(kind, msgspec.json.encode(thaw(dict(data))), refused=self.refusing(model, kind.__name__))
+    def _read_schema(self, model: str, data: bytes) -> Any:
+        from google.genai import types
+
+        said = response_schema_json(msgspec.json.decode(data))
+        return parsed(types.Schema, _json(said), refused=self.refusing(model, "Schema"))
+
+    def tools(self, model: str, tools: Sequence[ToolDeclaration]) -> list[Any]:
+        """The SDK's tools; a function whose schema cannot be said is left out, with one warning."""
+        made = (self._tool(model, dump_json(tool)) for tool in tools)
+        return [tool for tool in made if tool is not None]
+
+    def _read_tool(self, model: str, data: bytes) -> Any:
+        from google.genai import types
+
+        said = tool_json(load(ToolDeclaration, msgspec.json.decode(data)))
+        return parsed(types.Tool, _json(said), refused=self.refusing(model, "Tool")) if said else None
 
     def refusing(self, model: str, what: str) -> Any:
         """What to do with a key that the SDK does not know: refuse it by name."""
@@ -132,8 +154,7 @@ class Door:
         from google.genai import types
 
         options = parsed(types.HttpOptions, _json(given or {}), refused=self.refusing(model, "http_options"))
-        kept = {name: value for name, value in (options.headers or {}).items() if name.lower() not in _IDENTITY_HEADERS}
-        options.headers = {**kept, **dict.fromkeys(_IDENTITY_HEADERS, IDENTITY)}
+        options.headers = identified(options.headers or {})
         options.retry_options = types.HttpRetryOptions(attempts=1)  # one policy, ours (ERR-2)
         return options
 

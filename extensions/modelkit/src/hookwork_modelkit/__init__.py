@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from hookwork_modelkit.aggregation import StreamAggregator
     from hookwork_modelkit.calls import guarded
     from hookwork_modelkit.clients import ClientPool, ModelClients
-    from hookwork_modelkit.conversion import convert_response
+    from hookwork_modelkit.conversion import convert_response, whole_response
     from hookwork_modelkit.errors import model_error, refusal, transport_error
     from hookwork_modelkit.genai_schemas import InexpressibleSchema, to_genai_schema
     from hookwork_modelkit.retrying import RetryPolicy, with_retries
@@ -28,6 +28,7 @@ _HOMES = {
     "to_genai_schema": "genai_schemas",
     "to_json_schema": "schemas",
     "transport_error": "errors",
+    "whole_response": "conversion",
     "with_retries": "retrying",
 }
 
@@ -44,6 +45,7 @@ __all__ = [
     "to_genai_schema",
     "to_json_schema",
     "transport_error",
+    "whole_response",
     "with_retries",
 ]
 

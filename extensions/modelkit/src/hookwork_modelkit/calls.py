@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 from hookwork.errors import HookworkError, ModelError, ValidationError
 from hookwork.records.metadata import ModelResponse
-from hookwork_modelkit.errors import model_error, transport_error
+from hookwork_modelkit.errors import UNSENDABLE, model_error, transport_error
 
 Responses = AsyncGenerator[ModelResponse, None]
 
@@ -48,6 +48,8 @@ async def guarded(
                 failed = failed or transport_error(provider, model, error, started=started)
                 if failed is None:
                     raise
+                if failed.code == UNSENDABLE:
+                    raise failed from None  # the cause quotes the header, which may be the key
                 raise failed from error
             except asyncio.CancelledError as error:
                 current = asyncio.current_task()

@@ -10,7 +10,7 @@ import msgspec
 from hookwork.errors import ValidationError
 from hookwork.records.base import EXTRA_WIRE_NAME, Record
 from hookwork.records.codec import load
-from hookwork.records.content import Content
+from hookwork.records.content import Content, Part
 from hookwork.records.metadata import (
     CitationMetadata,
     GroundingMetadata,
@@ -18,6 +18,7 @@ from hookwork.records.metadata import (
     ModelResponse,
     UsageMetadata,
 )
+from hookwork_modelkit.parts_in_order import EMPTY_PARTS
 
 R = TypeVar("R", bound=Record)
 
@@ -69,6 +70,26 @@ def convert_response(data: str | bytes | Mapping[str, Any]) -> ModelResponse:
         hookwork.errors.ValidationError: the object is not of that form.
     """
     return _converted(_read(data))
+
+
+def whole_response(data: str | bytes | Mapping[str, Any]) -> ModelResponse:
+    """An unstreamed response by CONV-1 … CONV-6, as the one whole response of its call (models MOD-2).
+
+    What a stream's aggregate leaves out is left out here too: empty parts (AGG-3) and calls without a name (AGG-13).
+    Arguments and errors are those of `convert_response`.
+    """
+    response = convert_response(data)
+    content = response.content
+    if content is not None:
+        parts = [part for part in content.parts if not _says_nothing(part)]
+        if len(parts) < len(content.parts):
+            content = content.replace(parts=parts)
+    return response.replace(content=content, turn_complete=True)
+
+
+def _says_nothing(part: Part) -> bool:
+    call = part.function_call
+    return part in EMPTY_PARTS if call is None else not call.name
 
 
 def _read(data: str | bytes | Mapping[str, Any]) -> _Response:
@@ -133,8 +154,8 @@ def _converted(data: _Response) -> ModelResponse:
 
 def _from_candidate(candidate: _Candidate, usage: UsageMetadata | None, version: str | None) -> ModelResponse:
     content, reason = candidate.content, candidate.finish_reason
-    if content is not None and not content.role:
-        content = content.replace(role="model")
+    if content is not None and content.role != "model":
+        content = content.replace(role="model")  # whoever the service says: in a history "assistant" would be refused
     succeeded = (content is not None and bool(content.parts)) or reason == "STOP"
     return ModelResponse(
         content=content if succeeded else None,

@@ -67,6 +67,9 @@ _UNREADABLE = frozenset(
 )  # fmt: skip
 _CREDENTIALS = frozenset({"GoogleAuthError", "DefaultCredentialsError", "RefreshError"})
 
+#: The code of a request that cannot be written down, because of its key or headers.
+UNSENDABLE = "unsendable_header"
+
 _REMEDIES = {
     "rate_limit": "wait, lower the rate, or set a retry policy",
     "unavailable": "try again later, or set a retry policy",
@@ -166,6 +169,13 @@ def transport_error(provider: str, model: str, error: BaseException, *, started:
         if "TransportError" in names or getattr(error, "retryable", False):  # no answer to a request for a token
             return model_error(provider, model, kind="connection", retryable=True, started=started)
         return model_error(provider, model, kind="auth", retryable=False, started=started)
+    if not started and _is_unsendable(error, names):
+        return refusal(
+            provider,
+            model,
+            "the key or a header holds what no header may hold: a line break, a blank at an end, or no ASCII; mend it",
+            code=UNSENDABLE,
+        )
     if names & _TIMEOUTS:
         return model_error(provider, model, kind="timeout", retryable=True, started=started)
     if names & _UNREADABLE:
@@ -174,6 +184,13 @@ def transport_error(provider: str, model: str, error: BaseException, *, started:
         kind = "stream" if started else "connection"
         return model_error(provider, model, kind=kind, retryable=True, started=started)
     return None
+
+
+def _is_unsendable(error: BaseException, names: set[str]) -> bool:
+    """Whether a request could not even be written: trying again would not help, nor looking at the network."""
+    return isinstance(error, UnicodeEncodeError) or (
+        "LocalProtocolError" in names and str(error).startswith("Illegal header")
+    )
 
 
 def _word(code: Any) -> str:

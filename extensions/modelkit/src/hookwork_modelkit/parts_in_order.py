@@ -72,6 +72,8 @@ def _is_bare_text(part: Part) -> bool:
 
 
 _BARE_MARKS = (Part(), Part(thought=True), Part(thought=False))
+#: Parts that say nothing; Gemini 3 ends its answers with one (AGG-3).
+EMPTY_PARTS = (*_BARE_MARKS, *(mark.replace(text="") for mark in _BARE_MARKS))
 
 
 class PartSequence:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from hookwork.catalogue import did_you_mean
 from hookwork.errors import ConfigurationError, ModelError
 from hookwork.platform import random, sleep
 from hookwork.records.metadata import ModelResponse
@@ -36,7 +38,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     jitter: bool = True
 
     def __post_init__(self) -> None:
-        if self.attempts < 1 or self.base < 0 or self.factor < 1 or self.cap < 0:
+        numbers = (self.base, self.factor, self.cap)
+        if self.attempts < 1 or self.base < 0 or self.factor < 1 or self.cap < 0 or not all(map(isfinite, numbers)):
             raise ConfigurationError(
                 f"retry: attempts is at least 1, base and cap are seconds, factor is at least 1, not {self!r}"
             )
@@ -57,10 +60,17 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             return cls()
         if isinstance(value, int):
             return cls(attempts=value)
+        known = cls.__struct_fields__
+        unknown = [key for key in value if key not in known] if isinstance(value, Mapping) else []
+        if unknown:
+            raise ConfigurationError(
+                f"retry: unknown key {unknown[0]!r}{did_you_mean(str(unknown[0]), known)}; "
+                f"known keys: {', '.join(known)}"
+            )
         try:
             return msgspec.convert(value, cls)
         except msgspec.ValidationError as error:
-            raise ConfigurationError(f"retry: {error}; known keys: {', '.join(cls.__struct_fields__)}") from error
+            raise ConfigurationError(f"retry: {error}; known keys: {', '.join(known)}") from error
 
     def wait(self, attempt: int, retry_after: float | None = None) -> float:
         """Seconds to wait after the attempt of that number, counted from 1; ``retry_after`` wins when longer."""

@@ -13,7 +13,6 @@ from hookwork.records.codec import dump
 from hookwork.records.frozen import thaw
 from hookwork_gemini.capabilities import version_of
 from hookwork_gemini.conversion import parsed, warn_once
-from hookwork_gemini.declarations import tools_json
 from hookwork_gemini.requests import Door
 from hookwork_modelkit import refusal
 
@@ -51,7 +50,7 @@ def connect_config(door: Door, request: ModelRequest, live: LiveRunConfig) -> An
         if config.system_instruction is not None:
             result.system_instruction = door.content(config.system_instruction)
         if config.tools:
-            result.tools = [door.parsed(types.Tool, model, tool) for tool in tools_json(config.tools)]
+            result.tools = door.tools(model, config.tools)
     except ValueError as error:
         raise door.wrong(model, error) from error
     result.labels = _labels(door, config.labels)
