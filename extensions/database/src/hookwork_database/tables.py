@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Column, DateTime, ForeignKeyConstraint, Index, MetaData, String, Table, Text, desc
+from sqlalchemy import Column, DateTime, ForeignKeyConstraint, Index, MetaData, String, Table, Text, desc, text
 from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from hookwork_database.keys import MAX_ID, MAX_INVOCATION_ID
+from hookwork_database.layouts.adk import INVOCATION_END, INVOCATION_INDEX
 
 #: Key columns compare byte by byte on MySQL and MariaDB: under their default collations ``Alice``, ``alice`` and
 #: ``alice `` would be one user (spec DBL-2).
 _BINARY = {"mysql": "utf8mb4_0900_bin", "mariadb": "utf8mb4_nopad_bin"}
-
-
-_INVOCATION = ("app_name", "user_id", "session_id", "invocation_id")
 
 
 def _text(length: int, dialect: str) -> Any:
@@ -90,7 +88,7 @@ def tables_for(dialect: str) -> MetaData:
     )
     if dialect == "sqlite":
         # Why, `sqlite.schema` says; the servers look a session through in the time that a question takes to reach them.
-        Index("idx_hookwork_events_invocation", *(events.c[name] for name in _INVOCATION))
+        Index(INVOCATION_INDEX, text(INVOCATION_END), _table=events)
     Table("app_states", metadata, key("app_name"), state(), time("update_time"))
     Table("user_states", metadata, key("app_name"), key("user_id"), state(), time("update_time"))
     return metadata

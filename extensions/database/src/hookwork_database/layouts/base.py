@@ -72,8 +72,7 @@ class Layout(ABC):
         self.since = f"{columns} AND timestamp >= ? {order}"
         self.after = f"{columns} AND timestamp > ? {order}"
         self.first_of_invocation = (
-            f"SELECT timestamp FROM events WHERE {_OF_SESSION} AND invocation_id = ? AND "
-            f"{self.unranged(f'{before} {order}')} LIMIT 1"
+            f"SELECT timestamp FROM events WHERE {_OF_SESSION} AND invocation_id = ? AND {before} {order} LIMIT 1"
         )
         self.count = f"SELECT COUNT(*) FROM events WHERE {_OF_SESSION}"
         self.count_from = f"{self.count} AND timestamp >= ? AND (timestamp > ? OR {tie} >= ?)"
@@ -205,10 +204,6 @@ class Layout(ABC):
     @abstractmethod
     def micros(self, raw: Any) -> int:
         """A time as the driver gives it, in microseconds. Raises ValueError or TypeError for anything else."""
-
-    def unranged(self, condition: str) -> str:
-        """A condition on ``timestamp`` and an order by it, written so that another column's index is taken."""
-        return condition
 
     def bytewise(self, column: str) -> str:
         """A text column as it has to be written to be ordered by code points."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from hookwork.errors import ConfigurationError
-from hookwork_database.layouts.adk import AdkLayout, AdkSqliteLayout
+from hookwork_database.layouts.adk import INVOCATION_END, INVOCATION_INDEX, AdkLayout, AdkSqliteLayout
 from hookwork_database.layouts.adk_go import AdkGoLayout
 from hookwork_database.layouts.base import Layout
 from hookwork_database.layouts.versions import check_version
@@ -24,9 +24,8 @@ _TABLES = (
     "CREATE INDEX IF NOT EXISTS idx_events_app_user_session_ts_id ON events "
     "(app_name, user_id, session_id, timestamp DESC, id DESC)",
     # Not google-adk's, which does not mind it: without it a cold tail looks through the whole session for the place
-    # where its first invocation begins. It costs an append 3 % of its time and 60 bytes.
-    "CREATE INDEX IF NOT EXISTS idx_hookwork_events_invocation ON events "
-    "(app_name, user_id, session_id, invocation_id)",
+    # where its first invocation begins. It costs an append 2 % of its time and 20 bytes.
+    f"CREATE INDEX IF NOT EXISTS {INVOCATION_INDEX} ON events ({INVOCATION_END})",
     "CREATE TABLE IF NOT EXISTS app_states ("
     "app_name VARCHAR(128) NOT NULL, state TEXT NOT NULL, "
     "update_time DATETIME NOT NULL, PRIMARY KEY (app_name))",
@@ -59,7 +58,7 @@ def layout_of(db: sqlite3.Connection, where: str, *, create: bool, pickles: str 
                 "create_schema=True"
             )
         create_tables(db)
-        return AdkLayout()
+        return AdkLayout(indexed=True)
     if "event_data" in columns:
         return _document_layout(db, where, columns)
     if "actions" in columns:
@@ -74,7 +73,8 @@ def _document_layout(db: sqlite3.Connection, where: str, columns: dict[str, str]
         return AdkSqliteLayout()
     if db.execute("PRAGMA table_info(adk_internal_metadata)").fetchall():
         check_version(db.execute("SELECT value FROM adk_internal_metadata WHERE \"key\" = 'schema_version'"), where)
-    return AdkLayout()
+    indexes = {row[1] for row in db.execute("PRAGMA index_list(events)")}
+    return AdkLayout(indexed=INVOCATION_INDEX in indexes)
 
 
 def _column_layout(db: sqlite3.Connection, where: str, columns: dict[str, str], pickles: str | None) -> Layout:
