@@ -35,7 +35,7 @@ def clock() -> Any:
 
 
 def _tasks() -> set[asyncio.Task[Any]]:
-    return asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[arg-type]
+    return asyncio.all_tasks() - {asyncio.current_task()}
 
 
 @pytest.mark.parametrize("way", ["close", "stop", "leave", "cancel", "error", "history"])
@@ -242,7 +242,7 @@ async def test_tel_12_a_connection_is_a_span_of_its_own() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hookwork.lifecycle.active_tracer", lambda: provider.get_tracer("test"))
         await talk.hold("hi")
-    spans = {span.name: span for span in exporter.get_finished_spans()}
+    spans: dict[str, Any] = {span.name: span for span in exporter.get_finished_spans()}
     assert {"invoke_agent voice", "generate_content scripted-live", "execute_tool nope"} <= set(spans)
     agent = spans["invoke_agent voice"].context.span_id
     assert spans["generate_content scripted-live"].parent.span_id == agent

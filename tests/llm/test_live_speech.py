@@ -131,7 +131,7 @@ def test_models_live_7_what_is_reported_beside_the_content_is_kept() -> None:
 
 def test_models_live_8_a_call_ends_the_run_of_text_before_it() -> None:
     text = ModelResponse(content=text_content("let me see"), partial=True)
-    assert [piece.response.content.parts[0] for piece in _added(text, calls(call("look", what="a")))] == [  # type: ignore[union-attr]
+    assert [piece.response.content.parts[0] for piece in _added(text, calls(call("look", what="a")))] == [
         Part(text="let me see"),
         Part(text="let me see"),
         call("look", what="a"),

@@ -54,6 +54,9 @@ class LiveRun(Run):
 
     _core: LiveCore
 
+    async def __aenter__(self) -> LiveRun:
+        return self
+
     async def send(self, request: Any) -> None:
         """Send text, a Content, a list of Parts, a Blob, ActivityStart, ActivityEnd or a LiveRequest.
 
