@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
-import os
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -256,12 +256,7 @@ def test_sdk_15_one_model_in_one_loop_after_another_keeps_no_connection(service:
             return response.text
         return ""
 
-    def open_files() -> int:
-        return len(os.listdir("/proc/self/fd"))
-
-    asyncio.run(ask())
-    before = open_files()
     assert [asyncio.run(ask()) for _ in range(5)] == ["Hello."] * 5
     assert CLIENTS.count() == 0
-    assert open_files() <= before
+    gc.collect()  # a connection that was left open would be warned about, which fails the test
     assert service.received[0].headers["x-goog-api-key"] == [KEY]
