@@ -30,9 +30,10 @@ from hookwork import (
 )
 from hookwork.errors import LlmCallLimitError, ModelError, ModelNotConfigured, UnsupportedOperationError
 from hookwork.live import GO_AWAY, ActivityEnd, ActivityStart
+from hookwork.records.metadata import Transcription
 from hookwork_llm import LlmAgent, tool
 from hookwork_testkit import Hear, ScriptedModel, call
-from hookwork_testkit.live import audio, interrupted, turn_complete
+from hookwork_testkit.live import audio, interrupted, said, spoke, turn_complete
 
 SOUND = Blob(data=b"\0\1", mime_type="audio/pcm;rate=16000")
 
@@ -108,6 +109,26 @@ async def test_llm_10_output_key_gets_what_was_said_whole() -> None:
     talk = await Talk([Hear(1), "it is ", "five", turn_complete()], output_key="time").hold("hi")
     assert talk.run.session is not None
     assert talk.run.session.state["time"] == "it is five"
+
+
+async def test_hnd_6_the_final_event_is_what_the_model_said_last_and_text_shows_it_once() -> None:
+    talk = Talk([Hear(1), "it is ", "five", turn_complete()])
+    await talk.run.send("hi")
+    assert [piece async for piece in talk.run.text()] == ["it is ", "five"]
+    assert talk.run.outcome is not None
+    assert talk.run.outcome.final_event is not None
+    assert talk.run.outcome.final_event.text == "it is five"
+
+
+async def test_hnd_1_what_the_user_said_and_kept_audio_are_no_final_event() -> None:
+    config = LiveRunConfig(save_live_blob=True, input_audio_transcription={})
+    talk = await Talk(
+        [Hear(0, 1), audio(), spoke("five"), turn_complete(), said("thanks"), turn_complete()], config=config
+    ).hold(SOUND)
+    outcome = talk.run.outcome
+    assert outcome is not None
+    assert outcome.final_event is not None
+    assert outcome.final_event.output_transcription == Transcription(text="five", finished=True)
 
 
 # --- what opens the connection ----------------------------------------------------------------------------------------

@@ -223,6 +223,13 @@ class LiveCore(RunCore):
             stage.outcome = StageOutcome(self.outcome, error=error)
             raise
 
+    async def _store(self, inv: Invocation, ctx: InvocationContext, event: Event) -> Event:
+        final = self.final
+        stored = await super()._store(inv, ctx, event)
+        if not is_answer(stored):
+            self.final = final
+        return stored
+
     # --- what is sent -------------------------------------------------------------------------------------------------
 
     def _judge(self, content: Content) -> None:
@@ -297,4 +304,21 @@ def is_stored(event: Event) -> bool:
     return content is None or not any(part.inline_data is not None for part in content.parts)
 
 
-__all__ = ["LiveActivation", "LiveChannel", "LiveRun", "RunStateError", "activate_live", "channel_of", "is_stored"]
+def is_answer(event: Event) -> bool:
+    """Whether an event of a live run may be its final response: something the model said, or an error."""
+    if event.error_code or event.output_transcription is not None:
+        return True
+    content = event.content
+    return content is not None and content.role != "user" and any(part.file_data is None for part in content.parts)
+
+
+__all__ = [
+    "LiveActivation",
+    "LiveChannel",
+    "LiveRun",
+    "RunStateError",
+    "activate_live",
+    "channel_of",
+    "is_answer",
+    "is_stored",
+]
