@@ -37,13 +37,38 @@ class Piece(NamedTuple):
 
 
 class _Speech:
-    """The fragments of one utterance."""
+    """The fragments of one utterance, joined once."""
 
-    __slots__ = ("event_id", "text")
+    __slots__ = ("event_id", "fragments")
 
     def __init__(self) -> None:
-        self.text = ""
+        self.fragments: list[str] = []
         self.event_id = new_uuid()
+
+    @property
+    def text(self) -> str:
+        return "".join(self.fragments)
+
+
+class _Run:
+    """The fragments of one part: text or thought."""
+
+    __slots__ = ("fragments", "last")
+
+    def __init__(self, first: Part) -> None:
+        self.fragments = [first.text or ""]
+        self.last = first
+
+    def takes(self, part: Part) -> bool:
+        """A signature ends a part: it stays on the text it came with (models AGG-10)."""
+        return bool(self.last.thought) == bool(part.thought) and self.last.thought_signature is None
+
+    def add(self, part: Part) -> None:
+        self.fragments.append(part.text or "")
+        self.last = part
+
+    def whole(self) -> Part:
+        return self.last.replace(text="".join(self.fragments))
 
 
 class Assembler:
@@ -57,7 +82,7 @@ class Assembler:
         self._speech: dict[str, _Speech] = {}
         #: what was written down of an utterance before the server said that it was finished.
         self._early: dict[str, str] = {}
-        self._parts: list[Part] = []
+        self._runs: list[_Run] = []
         self._text_id = ""
 
     @property
@@ -99,7 +124,7 @@ class Assembler:
         """The line broke: what the user said so far is kept, what the model had only begun to say is not (MOD-4)."""
         pieces = self._finish_utterance(INPUT)
         self._speech.clear()
-        self._parts = []
+        self._runs = []
         return pieces
 
     # --- speech -------------------------------------------------------------------------------------------------------
@@ -119,16 +144,17 @@ class Assembler:
         if speech is None:
             speech = self._speech[side] = _Speech()
         if said.finished:  # the whole utterance: it takes the place of its fragments
-            speech.text = text
+            speech.fragments = [text]
             return self._finish_utterance(side)
-        speech.text += text
+        speech.fragments.append(text)
         return [Piece(_transcript(side, said, partial=True), speech.event_id)]
 
     def _finish_utterance(self, side: str) -> list[Piece]:
         speech = self._speech.pop(side, None)
-        if speech is None or not speech.text:
+        text = speech.text if speech is not None else ""
+        if speech is None or not text:
             return []
-        return [Piece(_transcript(side, Transcription(text=speech.text, finished=True)), speech.event_id)]
+        return [Piece(_transcript(side, Transcription(text=text, finished=True)), speech.event_id)]
 
     # --- content ------------------------------------------------------------------------------------------------------
 
@@ -138,7 +164,7 @@ class Assembler:
         others = [part for part in content.parts if not (_is_text(part) or part in media or part.is_empty())]
         pieces: list[Piece] = []
         if texts:
-            if not self._parts:
+            if not self._runs:
                 self._text_id = new_uuid()
             self._add_texts(texts)
             fragment = ModelResponse(
@@ -162,18 +188,16 @@ class Assembler:
 
     def _add_texts(self, texts: Sequence[Part]) -> None:
         for part in texts:
-            last = self._parts[-1] if self._parts else None
-            if last is not None and bool(last.thought) == bool(part.thought) and last.thought_signature is None:
-                signature = part.thought_signature
-                self._parts[-1] = last.replace(text=f"{last.text}{part.text}", thought_signature=signature)
+            if self._runs and self._runs[-1].takes(part):
+                self._runs[-1].add(part)
             else:
-                self._parts.append(part)
+                self._runs.append(_Run(part))
 
     def _finish_text(self, interrupted: bool) -> list[Piece]:
-        parts, self._parts = self._parts, []
-        if not parts:
+        runs, self._runs = self._runs, []
+        if not runs:
             return []
-        content = Content(role="model", parts=parts)
+        content = Content(role="model", parts=[run.whole() for run in runs])
         return [Piece(ModelResponse(content=content, interrupted=interrupted or None), self._text_id)]
 
 
