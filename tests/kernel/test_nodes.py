@@ -25,7 +25,7 @@ from hookwork import (
     text_content,
 )
 from hookwork.asking import request_input_event
-from hookwork.errors import GraphError, NodeFailed
+from hookwork.errors import GraphError, InvalidRunNodeContext, NodeFailed
 from hookwork_inmemory import InMemorySessionService
 
 
@@ -137,6 +137,22 @@ async def test_rty_3_any_object_with_the_two_questions_is_a_retry_policy() -> No
 
     events, _ = await run(around(Flaky()), InMemorySessionService())
     assert [event.output for event in events if event.output is not None] == [2]
+
+
+@pytest.mark.parametrize("name", ["run_node", "request_input"])
+async def test_dyn_1_elsewhere_children_and_questions_are_refused(name: str) -> None:
+    """The error says where they are to be had."""
+    caught: list[Exception] = []
+
+    async def body(ctx: Any) -> AsyncIterator[Event]:
+        try:
+            getattr(ctx, name)
+        except InvalidRunNodeContext as error:
+            caught.append(error)
+        yield Event(content=text_content("x"))
+
+    await run(Agent(name="root", body=body), InMemorySessionService())
+    assert "a node" in str(caught[0])
 
 
 def test_ask_2_the_request_is_the_kernels() -> None:

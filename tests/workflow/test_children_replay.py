@@ -234,3 +234,18 @@ async def test_dyn_1_a_tool_of_a_chat_agent_runs_nodes_too() -> None:
     }
     response = next(r for event in events for r in event.function_responses)
     assert response.response == {"result": "b(a(x))"}
+
+
+async def test_dyn_24_a_delegate_that_failed_leaves_the_output_to_the_parent(kit: Any) -> None:
+    @node
+    async def broken(value: Any) -> None:
+        raise OSError("no")
+
+    async def body(ctx: Any, value: Any) -> str:
+        try:
+            await ctx.run_node(broken, use_as_output=True)
+        except NodeRunError:
+            return "instead"
+        return "never"
+
+    assert (await run_flow(kit, Workflow("wf", START >> calling(body) >> step("end")))).outcome.output == "end(instead)"

@@ -216,3 +216,20 @@ async def test_state_3_writes_are_checked_and_children_inherit_it(kit: Any, key:
         if not fits:
             assert key in str(error)
             assert dict((await lab.session()).state) == {}
+
+
+async def test_state_3_writes_of_tool_nodes_are_checked_too(kit: Any) -> None:
+    from hookwork import ToolContext
+    from hookwork_llm import tool
+
+    @tool
+    def note(key: str, ctx: ToolContext) -> str:
+        """Notes."""
+        ctx.state[key] = 1
+        return "noted"
+
+    flow = Workflow("wf", START >> node(note), state_schema={"n": int})
+    assert (await run_flow(kit, flow, '{"key": "n"}')).outcome.kind == "completed"
+    lab = kit.Lab(flow.as_agent)
+    assert "'m'" in str((await lab.run('{"key": "m"}')).error)
+    assert dict((await lab.session()).state) == {}

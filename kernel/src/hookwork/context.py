@@ -13,7 +13,7 @@ from hookwork.actions import Actions
 from hookwork.artifacts import Artifacts
 from hookwork.effects import WriteResult, perform
 from hookwork.ephemeral import EphemeralScope
-from hookwork.errors import UnsupportedInContext
+from hookwork.errors import InvalidRunNodeContext, UnsupportedInContext
 from hookwork.records.content import Content
 from hookwork.records.event import ToolConfirmation
 from hookwork.state import DeltaBuffer, State
@@ -41,7 +41,7 @@ _WHERE = {
     "run_config": "agent, model and tool callbacks, tools and agent bodies",
     "end_invocation": "agent, model and tool callbacks, tools and agent bodies",
     "activate": "an agent body or a tool",
-    "run_node": "an agent body, a tool or a node",
+    "run_node": "a tool or a node",
     "request_input": "a node",
     "resumed_input": "a node",
     "emit": "a node",
@@ -68,7 +68,8 @@ class ReadonlyContext:
     def __getattr__(self, name: str) -> Any:
         where = _WHERE.get(name)
         if where is not None:
-            raise UnsupportedInContext(f"{type(self).__name__} offers no {name!r}; it is to be had in {where}")
+            kind = InvalidRunNodeContext if name in ("run_node", "request_input") else UnsupportedInContext
+            raise kind(f"{type(self).__name__} offers no {name!r}; it is to be had in {where}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
@@ -311,11 +312,11 @@ class ToolContext(CallbackContext):
         Resumed, the tool runs again from its top: a child that is done gives its recorded output without running.
 
         Raises:
-            UnsupportedInContext: nobody takes up events here (a context made without a run).
+            InvalidRunNodeContext: nobody takes up events here (a context made without a run).
             NodeRunError: the node failed. What an agent raised comes as it is.
         """
         if self.emit_event is None:
-            raise UnsupportedInContext("run_node needs a running tool call; this context was made without one")
+            raise InvalidRunNodeContext("run_node needs a running tool call; this context was made without one")
         from hookwork.starting import run_child
 
         return await run_child(self, self.emit_event, target, input, run_id)

@@ -383,8 +383,8 @@ class OutputAlreadyDelegated(NodeFailed):
         self.node = node
 
 
-class InvalidRunNodeContext(HookworkError, RuntimeError):
-    """`run_node` or `request_input` where the context cannot carry them out."""
+class InvalidRunNodeContext(UnsupportedInContext, RuntimeError):
+    """`run_node` or `request_input` where the context cannot carry them out (workflow DYN-1)."""
 
 
 class InvalidRunId(ValidationError):

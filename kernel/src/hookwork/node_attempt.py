@@ -294,6 +294,9 @@ class NodeAttempt:
     async def _put(self, event: Event) -> None:
         """Let an event of this place out, with what the attempt and the hooks wrote."""
         activation = self.activation
+        if activation.state_check is not None:  # what a tool of this node wrote is checked here, the rest when written
+            for key, (_, value) in self._buffer.writes.items():
+                activation.state_check(key, value)
         activation.inv.attach(event, self._buffer, activation.hook_buffer)
         self._note(event)
         await activation.put(event)

@@ -112,16 +112,21 @@ async def run_node(
     if use_as_output:
         attempt.delegate(path)
     running = ctx.children.get(path)
-    if running is not None:
-        status, output = await asyncio.shield(running)
-    else:
-        child = _activation(ctx, node, path, input, base, path if scope == "path" else scope or ctx.isolation_scope)
+    try:
+        if running is not None:
+            status, output = await asyncio.shield(running)
+        else:
+            child = _activation(ctx, node, path, input, base, path if scope == "path" else scope or ctx.isolation_scope)
+            if use_as_output:
+                child.output_for = (ctx.path,)  # type: ignore[attr-defined]
+            known = path in ctx._inv.entered
+            status, output = await _shared(ctx, attempt, child, segment)
+            if known and status == COMPLETED and not child.was_entered:  # type: ignore[attr-defined]
+                _show_hit(ctx, node)
+    except NodeRunError:
         if use_as_output:
-            child.output_for = (ctx.path,)  # type: ignore[attr-defined]
-        known = path in ctx._inv.entered
-        status, output = await _shared(ctx, attempt, child, segment)
-        if known and status == COMPLETED and not child.was_entered:  # type: ignore[attr-defined]
-            _show_hit(ctx, node)
+            attempt.delegated = ""  # a body that goes on without it gives an output of its own
+        raise
     if status == "paused":
         if raise_on_wait:
             await others_finish(ctx)
