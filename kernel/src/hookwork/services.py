@@ -122,6 +122,18 @@ class SessionService(ABC):
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session and its events; app and user state stay. An absent one is no error."""
 
+    async def purge_sessions(self, *, app_name: str, user_id: str | None = None, unused_for: float) -> int:
+        """Remove the sessions that were not used for so many seconds, the oldest first; how many (BEY-14).
+
+        Each is looked at once more before it goes: one that was used meanwhile stays. App and user state stay.
+
+        Raises:
+            ValidationError: ``unused_for`` is no number from 0.
+        """
+        from hookwork.session_pages import purge
+
+        return await purge(self, app_name, user_id, unused_for)
+
     @abstractmethod
     async def append_event(self, session: Session, event: Event, *, redelivery: bool = False) -> Event:
         """Store an event and apply its state delta; the stored event (SES-11 … SES-22).

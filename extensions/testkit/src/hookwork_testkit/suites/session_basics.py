@@ -259,6 +259,25 @@ class SessionBasics(SessionSuiteBase):
         with pytest.raises(ValidationError):
             await anext(service.stream_events(**key, page_size=0))
 
+    async def test_bey_14_unused_sessions_are_purged(self, service: SessionService) -> None:
+        """The oldest first; what is younger, another user's, or used meanwhile stays, and so does shared state."""
+        made = [await self.create(service, user=user, name=f"s-{n}") for n, user in enumerate(("u1", "u1", "u1", "u2"))]
+        for session, at in zip(made, (-300, -200, -100, -300), strict=True):
+            await service.append_event(session, say("x", timestamp=session.last_update_time.timestamp() + 1000 + at))
+        newest = made[2].last_update_time
+        if (await self.reopen(service, made[2], num_recent_events=0)).last_update_time != newest:
+            pytest.skip("the backend's own clock says when a session was used")
+        with use_clock(lambda: newest + timedelta(seconds=50)):
+            assert await service.purge_sessions(app_name=self.app_name, user_id="u1", unused_for=1e6) == 0
+            assert await service.purge_sessions(app_name=self.app_name, user_id="u1", unused_for=100) == 2
+            left = await service.list_sessions(app_name=self.app_name)
+            assert {session.id for session in left} == {made[2].id, made[3].id}
+            assert await service.purge_sessions(app_name=self.app_name, unused_for=0) == 2
+        assert await service.list_sessions(app_name=self.app_name) == []
+        for wrong in (-1, True, float("nan")):
+            with pytest.raises(ValidationError):
+                await service.purge_sessions(app_name=self.app_name, unused_for=wrong)
+
     async def test_cs_14_delete(self, service: SessionService) -> None:
         session = await self.create(service, state={"k": 1, "app:a": 1, "user:u": 1})
         await service.append_event(session, say("old"))
