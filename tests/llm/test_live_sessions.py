@@ -22,6 +22,7 @@ from hookwork import (
     Part,
     Plugin,
     Runner,
+    SessionResumption,
     Settings,
     Stage,
     UsageMetadata,
@@ -148,6 +149,25 @@ async def test_live_4_the_connection_is_opened_with_the_request_of_the_normal_ch
     assert opened.request.declared == ["look"]
     assert opened.request.config.temperature == 0.5
     assert opened.config == LiveRunConfig(response_modalities=("TEXT",))
+
+
+async def test_models_live_2_every_setting_reaches_the_connection_as_it_was_given() -> None:
+    config = LiveRunConfig(
+        response_modalities=("AUDIO",),
+        speech_config={"languageCode": "de-DE"},
+        input_audio_transcription={},
+        output_audio_transcription={"languageCodes": ["de"]},
+        realtime_input_config={"automaticActivityDetection": {"disabled": True}},
+        enable_affective_dialog=True,
+        proactivity={"proactiveAudio": True},
+        session_resumption=SessionResumption(handle="h", transparent=True),
+        context_window_compression={"slidingWindow": {}},
+        save_live_blob=True,
+        max_llm_calls=7,
+        custom_metadata={"tenant": "t"},
+    )
+    talk = await Talk([Hear(1), "yes", turn_complete()], config=config).hold("hi")
+    assert talk.line.config == config
 
 
 async def test_live_4_and_models_live_3_what_was_said_before_is_sent_as_history() -> None:
@@ -362,6 +382,8 @@ async def test_plug_40_an_agent_callback_that_answers_keeps_the_line_closed() ->
 
 
 async def test_case_plug_1_before_run_answers_and_no_connection_is_opened() -> None:
+    """PLUG-15: author, content and hooks are those of a typed run."""
+
     class Guard(Plugin):
         name = "guard"
 
