@@ -343,3 +343,28 @@ async def test_a_resume_is_linear_in_what_was_recorded(kit: Any) -> None:
         costs.append(await calls_of(lambda lab=lab, message=message: lab.run(message)))
         assert list((await lab.session()).open_calls) == []
     assert costs[1] < 4.4 * costs[0]
+
+
+async def test_wb_8_a_rewound_run_is_gone(kit: Any) -> None:
+    """RPL-1: only live events count; what was rewound neither waits nor is replayed."""
+    from hookwork import Runner
+
+    ran: list[str] = []
+
+    @node
+    async def ask(value: Any, ctx: NodeContext) -> str:
+        ran.append("ask")
+        return str(await ctx.request_input("k"))
+
+    flow = Workflow("wf", START >> step("a", ran) >> ask >> step("b", ran))
+    lab = kit.Lab(flow.as_agent)
+    first = await lab.run("one")
+    async with lab.store.opened() as service, Runner(flow.as_agent(), sessions=service) as runner:
+        await runner.rewind(user_id="u", session_id="s", before_invocation_id=first.outcome.invocation_id)
+    with pytest.raises(NothingToResume):
+        raise (await lab.run(answers({first.waits_for[0]: {"result": "x"}}))).error
+    second = await lab.run("two")
+    assert second.outcome.kind == "paused"
+    turn = await lab.run(answers({second.waits_for[0]: {"result": "y"}}))
+    assert turn.outcome.output == "b(y)"
+    assert ran == ["a", "ask", "a", "ask", "ask", "b"]
