@@ -22,7 +22,7 @@ from hookwork_workflow import (
     Workflow,
     node,
 )
-from hookwork_workflow.nodes.tool import REJECTED
+from hookwork_workflow.gates import REJECTED
 
 ran: list[Any] = []
 
@@ -256,6 +256,7 @@ async def test_tl_27_approved_it_runs_once() -> None:
 async def test_tl_27_rejected_it_never_runs(answer: Any) -> None:
     trial = await node(send).test({"text": "hi"}, answers={"send": answer})
     assert trial.output == {"error": REJECTED} == {"error": "This tool call is rejected."}
+    assert trial.routes == ("rejected",)
     assert ran == []
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hookwork_workflow.graph import Graph, compile_graph
     from hookwork_workflow.loop import LoopAgent
     from hookwork_workflow.nodes.agent import AgentNode
+    from hookwork_workflow.nodes.as_tool import NodeTool
     from hookwork_workflow.nodes.base import GraphNode
     from hookwork_workflow.nodes.function import FunctionNode
     from hookwork_workflow.nodes.join import Join
@@ -94,6 +95,7 @@ _HOMES = {
     ),
     "hookwork_workflow.loop": ("LoopAgent",),
     "hookwork_workflow.nodes.agent": ("AgentNode",),
+    "hookwork_workflow.nodes.as_tool": ("NodeTool",),
     "hookwork_workflow.nodes.base": ("GraphNode",),
     "hookwork_workflow.nodes.function": ("FunctionNode",),
     "hookwork_workflow.nodes.join": ("Join",),
@@ -146,6 +148,7 @@ __all__ = [
     "NodeOutcome",
     "NodeRunError",
     "NodeTimeout",
+    "NodeTool",
     "OutputAlreadyDelegated",
     "OutputValidationError",
     "ParallelAgent",

@@ -10,6 +10,7 @@ import msgspec
 from hookwork.agent import Agent
 from hookwork.errors import GraphError
 from hookwork.node import Node, NodeConfig
+from hookwork_workflow.gates import Gate
 from hookwork_workflow.nodes.base import GraphNode
 from hookwork_workflow.nodes.function import FunctionNode, StateKeys
 
@@ -90,6 +91,7 @@ def node(
     emits_own_span: bool = False,
     state: StateKeys = (),
     inline: bool = False,
+    require_confirmation: Gate = False,
 ) -> _Decorator: ...
 @overload
 def node(value: Any, /, **settings: Any) -> GraphNode[Any, Any]: ...
@@ -114,6 +116,8 @@ def node(value: Any = None, /, **settings: Any) -> Any:
         emits_own_span: no span of the node's own.
         state: parameters that are read from the state though they come first, or ``{parameter: key}``.
         inline: run a plain function in the event loop instead of a worker thread; for quick ones.
+        require_confirmation: a person approves before the function runs; True, or a function of the input that says
+            so. Rejected, the node gives ``{"error": …}`` and the route ``rejected``.
 
     Raises:
         GraphError: no node can be made of the value, or a setting is unknown or wrong.
@@ -123,7 +127,7 @@ def node(value: Any = None, /, **settings: Any) -> Any:
     return _made(value, settings)
 
 
-_FUNCTION_ONLY = ("state", "inline")
+_FUNCTION_ONLY = ("state", "inline", "require_confirmation")
 _ATTRIBUTES = ("name", "description", "input_schema", "output_schema")
 
 

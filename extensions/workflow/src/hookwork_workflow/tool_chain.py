@@ -18,6 +18,7 @@ from hookwork.errors import (
     PluginError,
     ToolArgumentError,
 )
+from hookwork.inside import effect_call, invocation_of, owner_of
 from hookwork.plugins.dispatch import first
 from hookwork.records.content import FunctionResponsePart
 from hookwork.records.event import ToolConfirmation
@@ -44,7 +45,7 @@ class ToolRun:
         finished: nothing more comes, even if the tool is a long-running one.
     """
 
-    __slots__ = ("_source", "args", "asked", "ctx", "error", "finished", "media", "node", "tool")
+    __slots__ = ("_inv", "_source", "args", "asked", "ctx", "error", "finished", "media", "node", "tool")
 
     def __init__(
         self,
@@ -58,9 +59,10 @@ class ToolRun:
         self.node = node
         self.tool = tool
         self.args = args
+        self._inv = invocation_of(node_ctx)
         self.ctx = ToolContext(
-            node_ctx._inv,
-            node_ctx._owner,
+            self._inv,
+            owner_of(node_ctx),
             node_ctx.branch,
             node_ctx.isolation_scope,
             f"{node_ctx.path}/{tool.name}@1-1",
@@ -88,7 +90,7 @@ class ToolRun:
             ConfirmationRejected: a person rejected the call; the body was not run.
             Exception: what the tool or a hook raised.
         """
-        inv = self.ctx._inv
+        inv = self._inv
         if inv.tracer is None:
             return await self._in_hooks()
         from hookwork.stages import InContext
@@ -111,7 +113,7 @@ class ToolRun:
             span.end()
 
     async def _in_hooks(self) -> dict[str, Any] | None:
-        chain = self.ctx._inv.hooks.around_tool
+        chain = self._inv.hooks.around_tool
         stage = Stage("tool")
 
         async def body() -> dict[str, Any] | None:
@@ -159,7 +161,7 @@ class ToolRun:
         return value
 
     async def _hook(self, hook: str, *values: Any) -> dict[str, Any] | None:
-        chain = getattr(self.ctx._inv.hooks, hook)
+        chain = getattr(self._inv.hooks, hook)
         decided = await first(chain, hook, *values) if chain else None
         if decided is None:
             return None
@@ -177,7 +179,7 @@ class ToolRun:
         except ToolArgumentError as error:
             raise InputValidationError(self.node, str(error)) from error
         await self._gate(converted)
-        if self.ctx._inv.hooks.perform_tool:
+        if self._inv.hooks.perform_tool:
             return await self._performed(validator, converted)
         return self._wrapped(await self._body(validator, converted))
 
@@ -238,9 +240,9 @@ class ToolRun:
             "confirmation": dump(ctx.tool_confirmation) if ctx.tool_confirmation is not None else None,
         }
         result, self._source = await perform(
-            ctx._inv.hooks.perform_tool,
+            self._inv.hooks.perform_tool,
             "perform_tool",
-            lambda then: ctx._effect("tool", ctx.idempotency_key, data, then),
+            lambda then: effect_call(ctx, "tool", ctx.idempotency_key, data, then),
             default,
         )
         if not isinstance(result, ToolResult):

@@ -11,6 +11,7 @@ from hookwork_workflow.edges import Edges, Untyped, join, routes
 
 if TYPE_CHECKING:
     from hookwork.records.session import Session
+    from hookwork_workflow.nodes.as_tool import NodeTool
     from hookwork_workflow.trial import Trial
 
 In_contra = TypeVar("In_contra", contravariant=True)
@@ -59,6 +60,12 @@ class GraphNode(Node, Generic[In_contra, Out_co]):
     def on(self, mapping: Mapping[Any, Any]) -> Edges[In_contra, Any]:
         """Routed edges: ``{route: target | (targets…)}``, with `DEFAULT` for what no route takes."""
         return routes(self, mapping)
+
+    def as_tool(self, *, name: str | None = None, description: str | None = None) -> NodeTool:
+        """This node as a tool of an LLM agent; see `hookwork_workflow.nodes.as_tool.NodeTool` (WB-7)."""
+        from hookwork_workflow.nodes.as_tool import NodeTool
+
+        return NodeTool(self, name=name, description=description)
 
     async def test(
         self,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from hookwork.errors import GraphError, NodeFailed
 from hookwork.records.event import Event, RequestInput
 from hookwork_workflow.errors import InputValidationError, MultipleOutputs, OutputValidationError
+from hookwork_workflow.gates import Gate, gate_event, is_rejection
 from hookwork_workflow.nodes.base import GraphNode
 from hookwork_workflow.results import output_event
 from hookwork_workflow.schemas import SchemaFault, check_input, check_output
@@ -65,6 +66,7 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
         config: NodeConfig | None = None,
         state: StateKeys = (),
         inline: bool = False,
+        require_confirmation: Gate = False,
     ) -> None:
         if not callable(func) or isinstance(func, type):
             raise GraphError(f"{func!r} is no function, so no node can be made of it", code="bad_function")
@@ -75,6 +77,9 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
             self.config = config
         self.state_keys: dict[str, str] = dict(state) if isinstance(state, Mapping) else {key: key for key in state}
         self.inline = inline
+        self.require_confirmation = require_confirmation
+        if require_confirmation:
+            self.reruns = True
         self.given_schemas = (input_schema, output_schema)
         self._call = _kind_of(func)
         self._shape: _Shape | None = None
@@ -113,7 +118,8 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
 
     @property
     def takes_context(self) -> bool:  # type: ignore[override]
-        return self._known().signature.context is not None
+        """Asks for a context, or a person first: then the body is no leaf (EFF-8)."""
+        return self._known().signature.context is not None or bool(self.require_confirmation)
 
     @property
     def state_fields(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -131,6 +137,8 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
     def validate_output(self, value: Any) -> Any:
         schema = (self._shape or self._known()).output
         if schema is None or value is None or type(value) is schema.exact or isinstance(value, Event | RequestInput):
+            return value
+        if self.require_confirmation and is_rejection(value):
             return value
         try:
             return check_output(schema, value)
@@ -150,6 +158,11 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
 
     async def run(self, ctx: Any, input: Any) -> AsyncIterator[Any]:
         """The body: events, and `RequestInput` for questions whose answer is the output (ASK-6)."""
+        if self.require_confirmation:
+            instead = await gate_event(self.require_confirmation, self.name, ctx, input)
+            if instead is not None:
+                yield instead
+                return
         if self._call in ("async", "sync"):
             value = await self._value(ctx, input)
             event = value if isinstance(value, RequestInput) else output_event(value)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hookwork.confirmation import REQUEST_CONFIRMATION, read_confirmation
 from hookwork.errors import ConfirmationRejected, InputValidationError, OutputValidationError
 from hookwork.records.content import Blob, Content, FunctionCall, FunctionResponse, FunctionResponsePart, Part
 from hookwork.records.event import Event, EventActions, RequestInput, ToolConfirmation
+from hookwork_workflow.gates import CONFIRMATION, approval_of, is_rejection, rejection_event, request_event
 from hookwork_workflow.json_form import to_json
 from hookwork_workflow.nodes.base import GraphNode
 from hookwork_workflow.results import output_event
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from hookwork.tool import Tool
     from hookwork_workflow.tool_chain import ToolRun
 
-#: What a node whose call was rejected gives (workflow WB-3).
-REJECTED = "This tool call is rejected."
-
-_CONFIRMATION = "wf_tool_confirmation"
 _CALL = "wf_tool"
 _MISSING: Any = object()
 
@@ -33,8 +29,9 @@ class ToolNode(GraphNode[Any, Any]):
     """A tool as a node: its input is the arguments, its result the output.
 
     The plugins' tool hooks, the confirmation gate and `perform_tool` hold as for a model's call. A call that needs an
-    approval makes the node wait; rejected, it gives ``{"error": …}`` and the body does not run. A long-running tool
-    makes it wait for its result. A result that stands alone under ``result`` is the output as it is.
+    approval makes the node wait; rejected, it gives ``{"error": …}`` and the route ``rejected``, and the body does not
+    run. A long-running tool makes it wait for its result. A result that stands alone under ``result`` is the output as
+    it is.
 
     Args:
         tool: its name becomes the node's, unless ``name`` is given.
@@ -80,7 +77,7 @@ class ToolNode(GraphNode[Any, Any]):
 
     def validate_output(self, value: Any) -> Any:
         schema = schema_of(self.output_schema)
-        if schema is None or isinstance(value, Event | RequestInput):
+        if schema is None or isinstance(value, Event | RequestInput) or is_rejection(value):
             return value
         try:
             return check_tool_output(schema, value)
@@ -91,28 +88,26 @@ class ToolNode(GraphNode[Any, Any]):
         from hookwork.records.frozen import thaw
         from hookwork_workflow.tool_chain import ToolRun
 
-        call_id, question = ctx.interrupt_id(_CALL), ctx.interrupt_id(_CONFIRMATION)
+        call_id = ctx.interrupt_id(_CALL)
         result = ctx.resume_inputs.get(call_id, _MISSING)
         if result is not _MISSING:  # a long-running tool has answered
             if (event := _final(result)) is not None:
                 yield event
             return
-        answer = ctx.resume_inputs.get(question, _MISSING)
-        approval = None if answer is _MISSING else read_confirmation(answer, call_id=question)
+        approval = approval_of(ctx)
         run = ToolRun(self.name, ctx, self.tool, thaw(input) if input else {}, call_id, approval)
         try:
             result = await run.execute()
         except ConfirmationRejected:
-            payload = approval.payload if approval is not None else None
-            yield Event(output={"error": REJECTED, "payload": payload} if payload is not None else {"error": REJECTED})
+            yield rejection_event(approval or ToolConfirmation())
             return
-        for event in self._events(run, result, question):
+        for event in self._events(run, result, ctx.interrupt_id(CONFIRMATION)):
             yield event
 
     def _events(self, run: ToolRun, result: dict[str, Any] | None, question: str) -> list[Event]:
         call = FunctionCall(id=run.ctx.function_call_id, name=self.tool.name, args=run.args)
         if run.asked is not None:
-            return [_request(question, call, run.asked)]
+            return [request_event(question, call, run.asked)]
         if self.tool.is_long_running and not run.finished:
             asked = Event(
                 content=Content(role="model", parts=[Part(function_call=call)]), long_running_tool_ids=(call.id or "",)
@@ -149,18 +144,3 @@ def _with_media(event: Event | None, media: Sequence[FunctionResponsePart]) -> E
     event = event or Event()
     shown = event.content.parts if event.content is not None else ()
     return event.replace(content=Content(role="model", parts=[*shown, *parts]))
-
-
-def _request(question: str, call: FunctionCall, asked: ToolConfirmation) -> Event:
-    """The event that asks a person to approve the call, as an LLM agent asks (HITL-05)."""
-    from hookwork.records.codec import dump
-
-    request = FunctionCall(
-        id=question,
-        name=REQUEST_CONFIRMATION,
-        args={
-            "originalFunctionCall": {"id": call.id or "", "name": call.name or "", "args": to_json(call.args or {})},
-            "toolConfirmation": dump(asked),
-        },
-    )
-    return Event(content=Content(role="model", parts=[Part(function_call=request)]), long_running_tool_ids=(question,))

@@ -1,0 +1,74 @@
+"""Nodes as tools of LLM agents: any node, a whole workflow included (workflow WB-7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hookwork.errors import ConfigurationError
+from hookwork.records.request import FunctionDeclaration
+from hookwork.tool import Tool
+from hookwork_workflow.json_form import to_json
+from hookwork_workflow.schemas import schema_of
+
+if TYPE_CHECKING:
+    from hookwork.context import ToolContext
+    from hookwork.node import Node
+
+#: The one parameter of a node whose input is no object.
+INPUT = "input"
+
+
+class NodeTool(Tool):
+    """A node that a model calls like a function; its output is the result.
+
+    The parameters are the fields of the node's ``input_schema`` if that is an object, else one, ``input``. When the
+    node waits for a person, the call waits; the answer lets it go on where it was, and what is done is not run again.
+
+    Args:
+        node: any node. name, description: default: the node's.
+
+    Raises:
+        ConfigurationError: neither the node nor the caller says what it does, so no model could choose it.
+    """
+
+    def __init__(self, node: Node, *, name: str | None = None, description: str | None = None) -> None:
+        self.node = node
+        self.name = node.name if name is None else name
+        self.description = node.description if description is None else description
+        if not self.description:
+            raise ConfigurationError(
+                f'node "{node.name}" as a tool needs a description, from which a model knows when to call it; give '
+                "as_tool(description=…)"
+            )
+        schema = schema_of(node.input_schema)
+        raw = schema.raw if schema is not None else None
+        self._takes_object = schema is not None and (schema.json_schema or {}).get("type") == "object"
+        if self._takes_object and raw is not None:
+            parameters = _root(raw)
+        else:
+            parameters = {"type": "object", "properties": {INPUT: raw or {}}, "required": [INPUT]}
+            if raw is not None and "$defs" in raw:
+                parameters = {**parameters, "$defs": raw["$defs"]}
+        self._declaration = FunctionDeclaration(
+            name=self.name, description=self.description, parameters_json_schema=parameters
+        )
+
+    def declaration(self) -> FunctionDeclaration:
+        """How the model sees the node."""
+        return self._declaration
+
+    async def run(self, ctx: ToolContext, args: Mapping[str, Any]) -> Any:
+        """Run the node as a child of the call."""
+        return to_json(await ctx.run_node(self.node, dict(args) if self._takes_object else args.get(INPUT)))
+
+
+def _root(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON schema whose root shows its properties instead of a reference to them."""
+    reference = schema.get("$ref", "")
+    name = reference.rpartition("/")[2]
+    definitions = dict(schema.get("$defs", {}))
+    if name not in definitions:
+        return dict(schema)
+    root = {**definitions[name]}
+    return {**root, "$defs": definitions} if len(definitions) > 1 else root
