@@ -15,8 +15,12 @@ MODEL_FAMILIES = (
     (r"^apigee/", "hookwork-apigee"),
     (r"^local[/:]", "hookwork-local"),
     (r"^offline\b", "hookwork-offline"),
+    (r"^needle\b", "hookwork-needle"),
     (r"^(?:fallback|router):", "hookwork-llm"),
 )
+
+#: How names of these families begin.
+_BEGINNINGS = ("gemini", "gpt", "chatgpt", "apigee", "local", "offline", "needle", "fallback")
 
 #: URL scheme → kind of service → distribution (services §9). Driver suffixes (``sqlite+aiosqlite``) are cut off first.
 SERVICE_SCHEMES: dict[str, dict[str, str]] = {
@@ -74,6 +78,17 @@ def distributions() -> frozenset[str]:
 def model_distribution(name: str) -> str | None:
     """The distribution that likely takes a model name."""
     return next((distribution for pattern, distribution in MODEL_FAMILIES if re.search(pattern, name)), None)
+
+
+def likely_model(name: str) -> str:
+    """`` (did you mean 'gemini-3-flash'?)`` for a name whose beginning is misspelt, or nothing."""
+    from difflib import get_close_matches
+
+    letters = re.match("[A-Za-z]*", name)
+    beginning = letters[0] if letters is not None else ""
+    near = get_close_matches(beginning.lower(), _BEGINNINGS, n=1, cutoff=0.65)
+    meant = near[0] + name[len(beginning) :] if near else name
+    return f" (did you mean {meant!r}?)" if meant != name else ""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -17,6 +17,7 @@ from hookwork.catalogue import (
     did_you_mean,
     distributions,
     install_line,
+    likely_model,
     model_distribution,
 )
 from hookwork.errors import ConfigurationError, PluginError, UnknownModelError
@@ -131,7 +132,7 @@ def _unknown_model(name: str, registry: ExtensionRegistry) -> str:
     distribution = model_distribution(name)
     if colon and (prefix in providers or distribution == f"hookwork-{prefix}"):
         text += f"; the form is {prefix}/{rest}"
-    near = did_you_mean(name, [*providers, *(f"{provider}/" for provider in providers)])
+    near = did_you_mean(name, [*providers, *(f"{provider}/" for provider in providers)]) or likely_model(name)
     broken = [record for record in registry.broken if distribution in (None, record.distribution)]
     reasons = _failures(broken)
     installed = any(record.distribution == distribution for record in (*registry.loaded, *broken))
@@ -326,4 +327,5 @@ def load_agent(reference: str | None = None, settings: Settings | None = None) -
             "no agent is named; give a name, module:attribute or path, or set `agent` in the settings; "
             f"known agents: {', '.join(sorted(points)) or 'none'}"
         )
-    return load(reference, points, _registry(settings))
+    with use_current(settings):  # wrappers that the agent's module builds resolve names too
+        return load(reference, points, _registry(settings))

@@ -84,6 +84,12 @@ class ApigeeModel(Model):
         async with self._delegate.connect(self._reduced(request), config) as connection:
             yield connection
 
+    async def check(self) -> None:
+        """Whether what stands behind the proxy has its credentials. Raises ModelError: it has none."""
+        asked = getattr(self._delegate, "check", None)
+        if asked is not None:
+            await asked()
+
     async def close(self) -> None:
         """Close what stands behind the proxy. Idempotent."""
         await self._delegate.close()

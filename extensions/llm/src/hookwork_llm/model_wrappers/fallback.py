@@ -10,7 +10,7 @@ from hookwork.errors import ConfigurationError, ModelError, UnsupportedOperation
 from hookwork.model import Model, ModelRequest
 from hookwork.records.metadata import ModelResponse
 from hookwork_llm.model_wrappers.live_pins import PinnedConnection, unpinned
-from hookwork_llm.model_wrappers.shared import addressed_to, answers, close_all, common, resolved, with_live
+from hookwork_llm.model_wrappers.shared import addressed_to, answers, check, close_all, common, resolved, with_live
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -103,6 +103,23 @@ class FallbackModel(Model):
                 "connect without a handle"
             )
         return asked
+
+    async def check(self) -> None:
+        """Whether a call would find an answer: every candidate is ready, or those that are not are passed over.
+
+        Raises:
+            ModelError: of the first candidate at which a call would end; ConfigurationError …: whatever one raises.
+        """
+        failures: list[ModelError] = []
+        for candidate in self.candidates:
+            try:
+                await check(candidate)
+            except ModelError as error:
+                if not self._passes(error):
+                    raise
+                failures.append(error)
+        if len(failures) == len(self.candidates):
+            raise _all_failed(failures)
 
     async def close(self) -> None:
         """Close every candidate."""

@@ -62,12 +62,16 @@ class PinnedConnection(LiveConnection):
         source = cast("AsyncGenerator[ModelResponse, None]", self._inner.receive())
         async with aclosing(source) as responses:
             async for response in responses:
-                handle = response.session_resumption_handle
-                yield (
-                    response
-                    if not handle
-                    else response.replace(session_resumption_handle=pinned_to(self._model, handle))
-                )
+                yield self._signed(response)
+
+    def _signed(self, response: ModelResponse) -> ModelResponse:
+        """A message that says who it is from: usage counts for that model."""
+        handle = response.session_resumption_handle
+        if handle:
+            response = response.replace(session_resumption_handle=pinned_to(self._model, handle))
+        if response.model_version or (response.content is None and response.usage_metadata is None):
+            return response
+        return response.replace(model_version=self._model.name)
 
     async def close(self) -> None:
         """See `LiveConnection.close`."""

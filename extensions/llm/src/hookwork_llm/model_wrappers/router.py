@@ -11,9 +11,16 @@ from hookwork.errors import ConfigurationError
 from hookwork.model import Model, ModelCapabilities, ModelRequest
 from hookwork.records.metadata import ModelResponse
 from hookwork.resolve import resolve_model
-from hookwork.settings import current_settings
 from hookwork_llm.model_wrappers.live_pins import PinnedConnection, unpinned
-from hookwork_llm.model_wrappers.shared import addressed_to, answers, close_all, common, resolved
+from hookwork_llm.model_wrappers.shared import (
+    addressed_to,
+    answers,
+    check,
+    close_all,
+    common,
+    resolved,
+    settings_in_force,
+)
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -54,7 +61,7 @@ class RouterModel(Model):
         if capabilities is None:
             capabilities = common(self.candidates) if self.candidates else ModelCapabilities()
         self.capabilities = capabilities
-        self._settings = current_settings()
+        self._settings = settings_in_force()
         self._named = {candidate.name: candidate for candidate in self.candidates}
 
     async def _chosen(self, request: ModelRequest) -> Model:
@@ -91,9 +98,22 @@ class RouterModel(Model):
     @asynccontextmanager
     async def _connected(self, request: ModelRequest, config: LiveRunConfig) -> AsyncGenerator[LiveConnection, None]:
         owner, settings = unpinned(config)
-        model = self._model_of(owner) if owner else await self._chosen(request)
+        model = self._named.get(owner) if owner else None
+        if model is None:
+            model = await self._chosen(request)
+            if owner and model.name != owner:
+                # Handles come back from clients: they pick among the models that are here, they do not name others.
+                raise ConfigurationError(
+                    f"the resumption handle belongs to {owner!r}, which is no candidate of model {self.name!r}; "
+                    "connect without a handle"
+                )
         async with model.connect(addressed_to(model, request), settings) as connection:
             yield PinnedConnection(model, connection)
+
+    async def check(self) -> None:
+        """Whether every candidate is ready. Raises what the first one that is not says."""
+        for candidate in self._named.values():
+            await check(candidate)
 
     async def close(self) -> None:
         """Close the candidates and every model that was made from a name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -13,6 +14,7 @@ from hookwork.model import Model, ModelCapabilities, ModelRequest
 from hookwork.model_streams import not_a_response, open_stream
 from hookwork.records.metadata import ModelResponse
 from hookwork.resolve import resolve_model
+from hookwork.settings import NO_SETTINGS, Settings, current_settings
 
 #: Key of a response's ``custom_metadata``: the name of the model that answered (models WRP-2).
 ANSWERED_BY = "hookwork_model"
@@ -21,11 +23,19 @@ ANSWERED_BY = "hookwork_model"
 _DEMANDS = frozenset({"alternating_roles", "equal_response_counts"})
 
 
+def settings_in_force() -> Settings:
+    """What names are resolved under: the settings of whoever asks for the wrapper; in a program that builds it by
+    itself, those that a Runner would read."""
+    settings = current_settings()
+    return Settings.load() if settings is NO_SETTINGS else settings
+
+
 def resolved(candidates: Iterable[Model | str], kind: str) -> tuple[Model, ...]:
     """The models of names and models. Raises ConfigurationError: none, or two of one name."""
     if isinstance(candidates, str):
         raise ConfigurationError(f"{kind} takes a list of models; write [{candidates!r}]")
-    models = tuple(resolve_model(candidate) for candidate in candidates)
+    settings = settings_in_force()
+    models = tuple(resolve_model(candidate, settings) for candidate in candidates)
     if not models:
         raise ConfigurationError(f"{kind} has no candidate; name at least one model")
     names = [model.name for model in models]
@@ -44,10 +54,17 @@ def common(candidates: Sequence[Model]) -> ModelCapabilities:
         if isinstance(offers[0], bool):
             values[name] = any(offers) if name in _DEMANDS else all(offers)
     values["builtin_tools"] = frozenset.intersection(*(one.builtin_tools for one in known))
-    values["media"] = tuple(kind for kind in known[0].media if all(kind in one.media for one in known))
+    values["media"] = _common_kinds([one.media for one in known])
     limits = [one.max_parallel_live_tools for one in known if one.max_parallel_live_tools is not None]
     values["max_parallel_live_tools"] = min(limits, default=None)
     return ModelCapabilities(**values)
+
+
+def _common_kinds(media: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Prefixes of media types that everybody takes: of ``image/`` and ``image/png`` the narrower one."""
+    every = dict.fromkeys(kind for kinds in media for kind in kinds)
+    common = [kind for kind in every if all(kind.startswith(kinds) for kinds in media)]
+    return tuple(kind for kind in common if not any(kind != wider and kind.startswith(wider) for wider in common))
 
 
 def addressed_to(model: Model, request: ModelRequest) -> ModelRequest:
@@ -65,8 +82,19 @@ def signed(model: Model, response: ModelResponse) -> ModelResponse:
 async def answers(model: Model, request: ModelRequest, *, stream: bool) -> AsyncGenerator[ModelResponse, None]:
     """One candidate's responses. Raises ModelError of kind ``stream`` when there are none (models AGG-31)."""
     silent = True
+    task = asyncio.current_task()
+    cancels = task.cancelling() if task is not None else 0
     async with aclosing(open_stream(model, addressed_to(model, request), stream=stream)) as responses:
-        async for response in responses:
+        while True:
+            try:
+                response = await anext(responses)
+            except StopAsyncIteration:
+                break
+            except asyncio.CancelledError as error:
+                current = asyncio.current_task()
+                if current is None or current.cancelling() > (cancels if current is task else 0):
+                    raise
+                raise _cancelled_from_within(model, started=not silent) from error  # nobody asked for it (ERR-1)
             if not isinstance(response, ModelResponse):
                 raise not_a_response(model, response)
             silent = False
@@ -79,6 +107,24 @@ async def answers(model: Model, request: ModelRequest, *, stream: bool) -> Async
             kind="stream",
             retryable=True,
         )
+
+
+def _cancelled_from_within(model: Model, *, started: bool) -> ModelError:
+    return ModelError(
+        f"model {model.name!r}: its client was cancelled from within; try again",
+        provider=model.capabilities.provider,
+        model=model.name,
+        kind="stream" if started else "connection",
+        retryable=True,
+        after_first_chunk=started,
+    )
+
+
+async def check(model: Model) -> None:
+    """Ask a model whether it is ready, where it can say so; `hookwork doctor` does. Raises what is amiss."""
+    asked = getattr(model, "check", None)
+    if asked is not None:
+        await asked()
 
 
 async def close_all(models: Iterable[Model]) -> None:
