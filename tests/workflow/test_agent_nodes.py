@@ -384,3 +384,23 @@ async def test_rty_5_a_crash_behind_any_event_of_a_retried_agent(kit: Any, crash
         message, invocation_id = Content(role="user", parts=[Part(function_response=response)]), None
     assert outputs(await lab.events())["wf@1/end@1"] == "end(done)"
     assert ran == ["send"]
+
+
+async def test_plug_43_a_pause_of_an_agent_node_is_told_once(kit: Any) -> None:
+    told: list[tuple[str, int]] = []
+
+    class Watch(Plugin):
+        name = "watch"
+
+        async def on_pause(self, ctx: Any, open_calls: Any) -> None:
+            told.append((ctx.path, len(open_calls)))
+
+    @tool(require_confirmation=True)
+    def send() -> str:
+        """Sends."""
+        return "sent"
+
+    agent = llm("ag", [call("send")], tools=[send])
+    turn = await run_flow(kit, Workflow("wf", START >> agent), plugins=[Watch()])
+    assert turn.outcome.kind == "paused"
+    assert told == [("wf@1/ag@1", 1)]

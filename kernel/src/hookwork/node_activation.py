@@ -185,7 +185,8 @@ class NodeActivation(Activation):
             self._in_hook = False
             await self._record_failure(error)
             await self._recover(error)
-        if self.status == "paused" and self.raised and hooks.on_pause:
+        # An agent at this place has told of its own calls already (PLUG-43).
+        if self.status == "paused" and self.raised and hooks.on_pause and not self.node.continues:
             own = [call for call in self.open_calls if call.path == self.path and call.id in self.raised]
             if own:
                 await notify(hooks.on_pause, "on_pause", self.context(self.hook_buffer), own)
