@@ -389,3 +389,32 @@ async def test_db_7_create_and_delete_are_whole_in_adk_gos_layout(tmp_path: Path
     assert rows(path, "SELECT COUNT(*) FROM events WHERE user_id = 'u3'") == [(0,)]
     assert rows(path, "SELECT state FROM user_states WHERE user_id = 'u3'") == [('{"u":3}',)]
     await traced.service.close()
+
+
+@pytest.mark.parametrize("name", ["google_adk_v1", "google_adk_sqlite"])
+async def test_bey_8_fields_of_google_adk_that_are_not_modelled_stay(tmp_path: Path, name: str) -> None:
+    """Read, appended after, and read again: in the form they came in (COD-3)."""
+    extra = {
+        "turn_complete_reason": "STOP",
+        "interaction_status": "done",
+        "live_session_resumption_update": {"new_handle": "h", "resumable": True},
+        "live_session_id": "l-1",
+        "go_away": {"time_left": "10s"},
+        "voice_activity": {"voice_activity_type": "ACTIVITY_START"},
+        "cache_metadata": {"cache_name": "c", "expire_time": 1.5},
+        "interaction_id": "i-1",
+        "environment_id": "e-1",
+    }
+    path = restored(tmp_path, name)
+    service = session_service(f"sqlite:///{path}")
+    session = await opened(service, "u2", "empty")
+    document = json.dumps({"author": "a", "timestamp": 2000000000.5, **extra})
+    at = "2000000000.5" if name == "google_adk_sqlite" else "'2033-05-18 03:33:20.500000'"
+    row = f"('live', 'golden', 'u2', 'empty', 'i', {at}, '{document}')"
+    write(path, f"INSERT INTO events VALUES {row}", f"UPDATE sessions SET update_time = {at} WHERE id = 'empty'")
+    await service.refresh(session)
+    assert session.events[-1].extra == extra
+    await service.append_event(session, session.events[-1].replace(id="copy", timestamp=2000000001.0))
+    stored = json.loads(rows(path, "SELECT event_data FROM events WHERE id = 'copy'")[0][0])
+    assert {key: stored[key] for key in extra} == extra
+    await service.close()
