@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 
 from hookwork.records.request import FunctionDeclaration, GenerateContentConfig, ToolDeclaration
+from hookwork_modelkit.schema_merging import Inexpressible
 from hookwork_modelkit.schemas import to_json_schema
 from hookwork_openai.call import Call, lookup
+from hookwork_openai.parameters import function_parameters
 
 
 class Function(msgspec.Struct, frozen=True):
@@ -43,7 +45,10 @@ def functions(call: Call, config: GenerateContentConfig) -> list[Function]:
             if not _model_side(tool):
                 raise call.refused("tool_without_declarations", f"tools[{index}] declares no function")
             continue
-        found.extend(_function(call, declaration, index) for declaration in declarations)
+        for declaration in declarations:
+            function = _function(call, declaration, index)
+            if function is not None:
+                found.append(function)
     return found
 
 
@@ -54,18 +59,22 @@ def _model_side(tool: ToolDeclaration) -> list[str]:
     ]
 
 
-def _function(call: Call, declaration: FunctionDeclaration, index: int) -> Function:
+def _function(call: Call, declaration: FunctionDeclaration, index: int) -> Function | None:
+    """A function; None, with one warning, for one whose parameters no declaration can hold (CASE-MCP-4)."""
     if not declaration.name:
         raise call.refused("function_declaration_missing_name", f"tools[{index}] declares a function without a name")
-    return Function(declaration.name, declaration.description or None, _parameters(declaration))
+    try:
+        parameters = function_parameters(_schema(declaration))
+    except Inexpressible as error:
+        call.warn(f"function {declaration.name}", f"function {declaration.name!r} is left out: {error}")
+        return None
+    return Function(declaration.name, declaration.description or None, parameters)
 
 
-def _parameters(declaration: FunctionDeclaration) -> dict[str, Any]:
+def _schema(declaration: FunctionDeclaration) -> Any:
     if declaration.parameters is not None:
         return to_json_schema(declaration.parameters)
-    if declaration.parameters_json_schema is not None:
-        return dict(declaration.parameters_json_schema)
-    return {"type": "object", "properties": {}}
+    return declaration.parameters_json_schema
 
 
 def choice(call: Call, config: GenerateContentConfig) -> Choice | None:
