@@ -494,6 +494,7 @@ def test_wrp_1_names_are_resolved_under_the_settings_of_the_program(
     """A base URL in [tool.hookwork.openai] counts for a candidate as it does for an agent's own model."""
     (tmp_path / "hookwork.toml").write_text('[named]\nbase_url = "http://here"\n')
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HOOKWORK_CONFIG", raising=False)
     named = Named("a", "b")
 
     def build() -> None:
