@@ -53,7 +53,7 @@ def _is_object(node: Mapping[str, Any]) -> bool:
 
 
 def _spread(node: dict[str, Any], branches: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The object that any of some objects fits: all their properties, and of these required what all of them require."""
+    """The object that any of some objects fits: all their properties, of which is required what all of them require."""
     objects = [branch for branch in branches if _is_object(branch)]
     if not objects:
         raise Inexpressible("none of the alternatives is an object")
