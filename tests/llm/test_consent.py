@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from hookwork import Content, FunctionPlugin, FunctionResponse, Part, Plugin, ToolContext
+from hookwork import Content, FunctionPlugin, FunctionResponse, Part, Plugin, Runner, ToolContext
 from hookwork.credentials import Credential, CredentialProvider, consent_answer, without_secrets
+from hookwork.effects import EffectCall, ToolResult
 from hookwork.errors import (
     AuthError,
     ConsentRejectedError,
@@ -20,7 +21,8 @@ from hookwork.errors import (
     InvalidResumeResponse,
     NothingToResume,
 )
-from hookwork.records.codec import dump
+from hookwork.records.codec import dump, load
+from hookwork.records.event import EventActions
 from hookwork_inmemory import InMemorySessionService
 from hookwork_llm import LlmAgent, tool
 from hookwork_testkit import ScriptedModel, assert_valid_prompt, call
@@ -315,3 +317,40 @@ def test_auth_1_auth_9_contracts_and_errors() -> None:
         "credentialKey": "k",
         "rawAuthCredential": {"authType": "apiKey"},
     }
+
+
+class Elsewhere(Plugin):
+    """Carries out tools in another runner, as JSON text."""
+
+    name = "elsewhere"
+
+    def __init__(self, worker: Runner) -> None:
+        self.worker = worker
+
+    async def perform_tool(self, call: EffectCall) -> ToolResult:
+        order = json.loads(json.dumps(call.to_json()))
+        given = json.loads(json.dumps(await self.worker.carry_out(order, ephemeral=dict(self.scope))))
+        return ToolResult(**{**given, "actions": load(EventActions, given["actions"])})
+
+    async def before_tool(self, ctx: ToolContext) -> None:
+        self.scope = ctx.ephemeral
+
+
+async def test_auth_30_eff_7_consent_asked_for_in_another_process_is_a_pause_here(runner_factory: Any) -> None:
+    """Only what a client may see comes back; the answer goes there with the ephemeral scope (AUTH-34)."""
+    meetings = Meetings()
+    worker = runner_factory(agent_of(meetings, call("meetings", id="c1")))
+    plugin = Elsewhere(worker)
+    runner = runner_factory(agent_of(meetings, call("meetings", id="c1")), plugins=[plugin])
+    first = runner.run(**WHO, message="my meetings?")
+    events = [event async for event in first]
+    assert first.outcome.kind == "paused"
+    (request,) = [one for event in events for one in event.function_calls if one.name == REQUEST]
+    config = request.args["authConfig"]
+    assert config["credentialKey"] == "calendar"
+    assert config["exchangedAuthCredential"]["oauth2"]["authUri"] == PAGE
+    assert config["exchangedAuthCredential"]["oauth2"]["nonce"] == "n-1"
+    assert config["rawAuthCredential"]["oauth2"] == {"clientId": "me"}
+    second = runner.run(**WHO, message=answer(request, filled(request, authCode="code", state="n-1")))
+    assert [event.text async for event in second][-1] == "two meetings"
+    assert meetings.sent == [{"Authorization": "Bearer code"}]

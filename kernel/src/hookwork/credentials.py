@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from hookwork.errors import InvalidResumeResponse, NothingToResume
+from hookwork.errors import ConsentRequiredError, InvalidResumeResponse, NothingToResume
 from hookwork.records.frozen import thaw
 
 if TYPE_CHECKING:
@@ -119,6 +119,14 @@ def auth_config(key: str, auth_uri: str, nonce: str, given: Mapping[str, Any] | 
     shown["oauth2"] = oauth2 | {"authUri": auth_uri, "nonce": nonce, "state": oauth2.get("state", nonce)}
     config["exchangedAuthCredential"] = shown
     return config
+
+
+def required_consent(shown: Mapping[str, Any]) -> ConsentRequiredError:
+    """The error that an AuthConfig made by `auth_config` was made of, in the process that runs the agent (EFF-7)."""
+    credential: Mapping[str, Any] = shown.get("exchangedAuthCredential") or {}
+    oauth2: Mapping[str, Any] = credential.get("oauth2") or {}
+    uri, nonce = str(oauth2.get("authUri", "")), str(oauth2.get("nonce", ""))
+    return ConsentRequiredError(uri, nonce, str(shown.get("credentialKey", "")), shown)
 
 
 def without_secrets(config: Mapping[str, Any]) -> dict[str, Any]:

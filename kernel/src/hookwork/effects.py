@@ -172,9 +172,19 @@ async def perform(chain: Chain, hook: str, describe: Callable[[Callable[[], Awai
     result = await level(0)()
     error = getattr(result, "error", None)
     if error is not None and not isinstance(result, ModelResponse):
-        raise RemoteEffectError(
-            str(error.get("message", "the effect failed elsewhere")),
-            error_type=str(error.get("type", "")),
-            retryable=bool(error.get("retryable", False)),
-        )
+        raise _raised_elsewhere(error)
     return result, owner
+
+
+def _raised_elsewhere(error: dict[str, Any]) -> Exception:
+    """The error of a result (EFF-7). One that asks for a person's consent stays what it is: its call waits (AUTH-5)."""
+    consent = error.get("consent")
+    if consent:
+        from hookwork.credentials import required_consent
+
+        return required_consent(consent)
+    return RemoteEffectError(
+        str(error.get("message", "the effect failed elsewhere")),
+        error_type=str(error.get("type", "")),
+        retryable=bool(error.get("retryable", False)),
+    )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hookwork.context import ToolContext
-from hookwork.errors import ConfigurationError, HookworkError
+from hookwork.credentials import auth_config
+from hookwork.errors import ConfigurationError, ConsentRequiredError, HookworkError
 from hookwork.model import ModelRequest
 from hookwork.model_streams import answer_of
 from hookwork.records.codec import dump, load
@@ -85,4 +86,7 @@ async def _tool(agent: LlmAgent, ctx: InvocationContext, call: Mapping[str, Any]
 
 
 def _described(error: Exception) -> dict[str, Any]:
-    return {"type": type(error).__name__, "message": str(error), "retryable": bool(getattr(error, "retryable", False))}
+    told = {"type": type(error).__name__, "message": str(error), "retryable": bool(getattr(error, "retryable", False))}
+    if isinstance(error, ConsentRequiredError):  # the call waits for a person; it did not fail
+        told["consent"] = auth_config(error.key, error.auth_uri, error.nonce, error.config)
+    return told

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hookwork.context import CallbackContext, ToolContext
 from hookwork.errors import ConfigurationError, DuplicateToolError, IncompleteModelStream
+from hookwork.inside import invocation_of
 from hookwork.model import ModelRequest
 from hookwork.platform import new_uuid, timestamp
 from hookwork.records.content import Content, FunctionCall, text_content
@@ -122,7 +123,7 @@ class Flow:
     def __init__(self, agent: LlmAgent, ctx: InvocationContext) -> None:
         self.agent = agent
         self.ctx = ctx
-        self.inv = ctx._inv
+        self.inv = invocation_of(ctx)
         self.prepared: Prepared = self.inv.prepared_for(agent)
         self.code = self.prepared.code_rounds()
         self.over = False
