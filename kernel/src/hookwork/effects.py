@@ -13,7 +13,7 @@ import msgspec
 
 from hookwork.errors import PluginError, RemoteEffectError
 from hookwork.plugins.dispatch import Chain
-from hookwork.records.event import NO_ACTIONS, Event, EventActions
+from hookwork.records.event import NO_ACTIONS, Event, EventActions, route_texts
 from hookwork.records.metadata import ModelResponse
 
 
@@ -114,13 +114,17 @@ class ToolResult(msgspec.Struct, kw_only=True):
 
 
 class NodeResult(msgspec.Struct, kw_only=True):
-    """What one attempt at a node gave."""
+    """What one attempt at a node gave; ``routes`` may be given as one or a list of text, ints and bools (EDGE-3)."""
 
     output: Any = None
     routes: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
     error: dict[str, Any] | None = None
     actions: EventActions = NO_ACTIONS
+
+    def __post_init__(self) -> None:
+        if self.routes != ():
+            self.routes = route_texts(self.routes)
 
 
 class WriteResult(msgspec.Struct, kw_only=True):

@@ -144,6 +144,8 @@ class Invocation:
         "hooks",
         "in_flight",
         "invocation_id",
+        "kept",
+        "kept_at",
         "known",
         "live",
         "llm_calls",
@@ -219,6 +221,9 @@ class Invocation:
         self.prepared: dict[int, Any] = {}
         #: id of an agent → the agent and the node that bodies of this run start it as.
         self.nodes: dict[int, tuple[Agent, Node]] = {}
+        #: what `View.kept` found out, and at how many events; good until the next one is stored (ACT-6).
+        self.kept: dict[Any, Any] = {}
+        self.kept_at = -1
 
     def history(self) -> HistoryIndex:
         """The index at the session handle's range."""

@@ -45,11 +45,17 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeOutcome(msgspec.Struct, kw_only=True):
-    """How a node activation ended."""
+    """How a node activation ended; ``routes`` may be given as one or a list of text, ints and bools (EDGE-3)."""
 
     status: str = "completed"
     output: Any = None
     routes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.routes != ():
+            from hookwork.records.event import route_texts
+
+            self.routes = route_texts(self.routes)
 
 
 class Node(ABC):

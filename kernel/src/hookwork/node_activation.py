@@ -252,8 +252,9 @@ class NodeActivation(Activation):
         spans.append(span)
         try:
             await InContext(span_context(span), attempt.run())
-        except Exception as error:
-            record_error(span, error)
+        except BaseException as error:
+            if is_failure(error):
+                record_error(span, error)
             raise
         finally:
             if span in spans:
@@ -267,13 +268,13 @@ class NodeActivation(Activation):
         An agent that is tried again begins anew (RTY-5); one that is not goes on from its calls when it is resumed.
         """
         from hookwork.node_events import stamped
-        from hookwork.telemetry import error_type
+        from hookwork.telemetry import error_text, error_type
 
         self.inv.live.discard(self.hook_buffer, close=False)
         closed = [] if self.node.continues else list(self.raised)
         event = Event(
             error_code=error_type(error),
-            error_message=str(error),
+            error_message=error_text(error),
             node_info=NodeInfo(path=self.path, status=NODE_VOIDED if again and self.node.continues else NODE_FAILED),
             custom_metadata={CLOSED_CALLS: closed} if closed else None,
         )

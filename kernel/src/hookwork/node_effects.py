@@ -46,6 +46,11 @@ async def perform_body(attempt: NodeAttempt) -> None:
     _apply(ctx, result)
     outputs = False
     for event in result.events:
+        if not isinstance(event, Event):
+            raise PluginError(
+                f"plugin {owner!r}: perform_node returned a NodeResult with {type(event).__name__} among its events; "
+                "they are Event objects"
+            )
         outputs = outputs or event.output is not None
         await attempt.take(event)
     routed = any(event.routes for event in result.events)

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -106,9 +107,18 @@ def record_error(span: Span, error: BaseException) -> None:
     from opentelemetry.trace import Status, StatusCode
 
     if span.is_recording():
-        span.record_exception(error)
-        span.set_status(Status(StatusCode.ERROR, str(error)))
+        with suppress(Exception):  # an error that has no text must not be lost to the one about its text
+            span.record_exception(error)
+        span.set_status(Status(StatusCode.ERROR, error_text(error)))
         span.set_attribute("error.type", error_type(error))
+
+
+def error_text(error: BaseException) -> str:
+    """``str(error)``; of an error whose own code for that fails, a text that says so."""
+    try:
+        return str(error)
+    except Exception as fault:  # noqa: BLE001 - whatever it is, the error itself matters more
+        return f"(its text cannot be had: {type(fault).__name__})"
 
 
 def error_type(error: BaseException) -> str:

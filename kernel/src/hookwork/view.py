@@ -5,8 +5,8 @@ Everything here is pure: the same events give the same answers in any process.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hookwork.errors import ConfigurationError
 from hookwork.node import Standing
@@ -16,6 +16,8 @@ from hookwork.records.history import Call, HistoryIndex, Record, parents
 if TYPE_CHECKING:
     from hookwork.agent import Agent
     from hookwork.invocation import Invocation
+
+T = TypeVar("T")
 
 
 class View:
@@ -53,6 +55,22 @@ class View:
         view = self.follow()
         target = view._target()
         return None if view.record is None or target is None else target.standing(view)
+
+    def kept(self, what: Hashable, find: Callable[[], T]) -> T:
+        """What ``find`` gives for this place, looked for once until the next event is stored (ACT-6).
+
+        For answers that are made of those of children, each of which is asked for more than once: without it the work
+        doubles with every level of nesting. ``what``: tells apart what is kept of one place.
+        """
+        inv = self._inv
+        length = inv.history().length
+        if inv.kept_at != length:
+            inv.kept_at, inv.kept = length, {}
+        key = (self.invocation_id, self.path, what)
+        if key not in inv.kept:
+            inv.kept[key] = find()
+        found: T = inv.kept[key]
+        return found
 
     def _target(self) -> Any:
         tree = self._inv.setup.tree

@@ -321,6 +321,10 @@ def common_branch(branches: Sequence[str]) -> str:
 
 def standing_of(graph: Graph, limit: int, view: View) -> tuple[Standing, Any]:
     """Where a graph stands and what it gave, without starting anything (activations ACT-23)."""
+    return view.kept(graph, lambda: _standing_of(graph, limit, view))
+
+
+def _standing_of(graph: Graph, limit: int, view: View) -> tuple[Standing, Any]:
     progress = Progress(graph, view.path, "", limit, view)
     try:
         live = progress.replay(progress.begin(None))

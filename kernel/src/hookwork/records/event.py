@@ -22,6 +22,30 @@ def _empty_map() -> FrozenDict:
     return _EMPTY
 
 
+def route_texts(value: Any) -> tuple[str, ...]:
+    """One route or several as they travel: text; a bool as ``true`` or ``false``, an int in decimal (workflow EDGE-3).
+
+    Raises:
+        ValidationError: a route is none of these.
+    """
+    if value is None:
+        return ()
+    several = value if isinstance(value, list | tuple | set | frozenset) else (value,)
+    found = [_route_text(route) for route in several]
+    return tuple(sorted(found) if isinstance(value, set | frozenset) else found)
+
+
+def _route_text(route: Any) -> str:
+    if isinstance(route, bool):
+        return "true" if route else "false"
+    if isinstance(route, str):
+        return str.__str__(route)
+    if isinstance(route, int):
+        return str(int(route))
+    kind = type(route).__name__
+    raise ValidationError(f"routes: a route is text, a whole number or a boolean, not {kind}", path="routes")
+
+
 class ToolConfirmation(Record):
     """A request for a person's approval, or the answer to one. All three keys are always on the wire."""
 
@@ -160,8 +184,8 @@ class Event(ModelResponse):
             set_field(self, "node_info", None)
         if type(self.long_running_tool_ids) is not tuple:
             set_field(self, "long_running_tool_ids", tuple(self.long_running_tool_ids or ()))
-        if type(self.routes) is not tuple:
-            set_field(self, "routes", tuple(self.routes or ()))
+        if self.routes != ():
+            set_field(self, "routes", route_texts(self.routes))
 
     @property
     def time(self) -> datetime:
