@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 from contextlib import aclosing
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,6 +25,8 @@ from hookwork.runner import Runner
 from hookwork.settings import Settings
 from hookwork_llm import LlmAgent, tool
 from hookwork_local import LocalModel, extension
+from hookwork_local.llama import acquire, release
+from hookwork_local.options import Options
 from hookwork_modelkit.errors import refusal
 from hookwork_testkit.suites import ModelSuite
 
@@ -326,3 +332,34 @@ async def test_two_models_of_one_file_share_its_weights_until_the_last_closes() 
     assert len(llama._engines) == 1
     await second.close()
     assert llama._engines == {}
+
+
+async def test_loc_1_the_doctor_is_told_that_the_file_or_the_engine_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "xllamacpp", ModuleType("xllamacpp"))
+    file = tmp_path / "model.gguf"
+    with pytest.raises(ModelError, match="no such file") as caught:
+        await LocalModel(str(file)).check()
+    assert caught.value.code == "no_weights"
+    file.write_bytes(b"GGUF")
+    await LocalModel(str(file)).check()
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    with pytest.raises(ModelError, match="pip install") as caught:
+        await LocalModel(str(file)).check()
+    assert caught.value.code == "no_engine"
+
+
+def test_loc_1_a_forked_process_takes_an_engine_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = Options()
+    before = acquire("model.gguf", options)
+    own = os.getpid()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: own + 1)
+        release("model.gguf", options)  # of a model that came along: nothing of this process
+        after = acquire("model.gguf", options)
+        assert after is not before
+        release("model.gguf", options)
+    assert acquire("model.gguf", options) is before
+    release("model.gguf", options)
+    release("model.gguf", options)

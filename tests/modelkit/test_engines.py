@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from contextlib import aclosing
 
 import pytest
 
+from hookwork.errors import ModelError
 from hookwork_modelkit.engines import Emit, Engine
 
 DEADLINE = 30  # s; reached only when the rule is broken
@@ -140,3 +142,37 @@ async def test_a_closed_engine_takes_no_call(engine: Engine[int]) -> None:
     engine.close()
     with pytest.raises(RuntimeError):
         await engine.call(lambda: 1)
+
+
+async def test_err_1_a_call_that_waits_when_its_engine_is_closed_fails_as_a_model_error() -> None:
+    engine: Engine[int] = Engine("thread", provider="local", model="local/x.gguf")
+    begun, gate = threading.Event(), threading.Event()
+
+    def work() -> int:
+        begun.set()
+        assert gate.wait(DEADLINE)
+        return 7
+
+    running = asyncio.create_task(engine.call(work))
+    await asyncio.to_thread(begun.wait, DEADLINE)
+    waiting = asyncio.create_task(engine.call(work))
+    await asyncio.sleep(0)
+    engine.close()
+    gate.set()
+    assert await running == 7, "a call that has begun is not cut off"
+    for late in (waiting, engine.call(work)):
+        with pytest.raises(ModelError) as caught:
+            await late
+        assert (caught.value.kind, caught.value.retryable) == ("connection", True)
+        assert (caught.value.provider, caught.value.model) == ("local", "local/x.gguf")
+
+
+async def test_loc_1_an_engine_says_that_a_fork_left_it_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A forked process has no threads but one: the call would wait for ever."""
+    engine: Engine[int] = Engine("thread", provider="local", model="local/x.gguf")
+    assert await engine.call(lambda: 1) == 1
+    own = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: own + 1)
+    with pytest.raises(ModelError, match="forked") as caught:
+        await engine.call(lambda: 2)
+    assert (caught.value.kind, caught.value.retryable, caught.value.code) == ("invalid_request", False, "forked")

@@ -19,7 +19,7 @@ from hookwork.records.request import FunctionDeclaration, GenerateContentConfig,
 from hookwork.runner import Runner
 from hookwork_llm import LlmAgent, tool
 from hookwork_modelkit.errors import refusal
-from hookwork_needle import NeedleModel, extension
+from hookwork_needle import NeedleModel, extension, library
 from hookwork_needle.model import Process
 from hookwork_testkit.suites import ModelSuite
 
@@ -266,3 +266,10 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], text: str) -> None
     with pytest.raises(ConfigurationError) as caught:
         extension.create_model("needle", settings)
     assert text in str(caught.value)
+
+
+async def test_loc_3_the_doctor_is_told_that_the_engine_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "DISTRIBUTION", "no-such-distribution-here")
+    with pytest.raises(ModelError, match="pip install") as caught:
+        await NeedleModel().check()
+    assert caught.value.code == "no_engine"

@@ -23,8 +23,8 @@ PROVIDER = "local"
 Load = Callable[[str, Options], Any]
 
 
-def load(path: str, options: Options) -> Any:
-    """Load a file. Raises ModelError: no engine is installed, no such file, or one the engine cannot read."""
+def engine_for(path: str) -> Any:
+    """The module of the engine. Raises ModelError: none is installed, or there is no such file."""
     name = f"local/{path}"
     try:
         import xllamacpp  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -36,6 +36,12 @@ def load(path: str, options: Options) -> Any:
         raise refusal(
             PROVIDER, name, "there is no such file; nothing is downloaded: put the .gguf file there", code="no_weights"
         )
+    return xllamacpp
+
+
+def load(path: str, options: Options) -> Any:
+    """Load a file. Raises ModelError: no engine is installed, no such file, or one the engine cannot read."""
+    xllamacpp = engine_for(path)
     params = xllamacpp.CommonParams()
     params.model.path = path
     params.n_ctx = options.context
@@ -53,8 +59,8 @@ def load(path: str, options: Options) -> Any:
         return xllamacpp.Server(params)
     except RuntimeError as error:
         raise refusal(
-            PROVIDER, name, "the engine cannot read this file: it is no GGUF file, or of an unknown architecture",
-            code="bad_weights",
+            PROVIDER, f"local/{path}",
+            "the engine cannot read this file: it is no GGUF file, or of an unknown architecture", code="bad_weights",
         ) from error  # fmt: skip
 
 
@@ -65,7 +71,7 @@ class LlamaEngine:
         self._path = path
         self._options = options
         self._load = load
-        self._engine: Engine[dict[str, Any]] = Engine("llama-engine")
+        self._engine: Engine[dict[str, Any]] = Engine("llama-engine", provider=PROVIDER, model=f"local/{path}")
         self._server: Any = None
 
     async def complete(self, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
@@ -113,13 +119,17 @@ class _Shared:
 
 
 #: Weights are hundreds of megabytes: two runners of one process share them.
-_engines: dict[tuple[str, Options], _Shared] = {}
+_engines: dict[tuple[int, str, Options], _Shared] = {}
 _lock = threading.Lock()
+
+
+def _key(path: str, options: Options) -> tuple[int, str, Options]:
+    return os.getpid(), os.path.realpath(path), options  # a forked process has none of the engines' threads
 
 
 def acquire(path: str, options: Options) -> LlamaEngine:
     """The engine of a file; one more user counts. Nothing is loaded yet."""
-    key = (os.path.realpath(path), options)
+    key = _key(path, options)
     with _lock:
         shared = _engines.setdefault(key, _Shared(LlamaEngine(path, options)))
         shared.users += 1
@@ -128,9 +138,11 @@ def acquire(path: str, options: Options) -> LlamaEngine:
 
 def release(path: str, options: Options) -> None:
     """One user less; the last one frees the weights."""
-    key = (os.path.realpath(path), options)
+    key = _key(path, options)
     with _lock:
-        shared = _engines[key]
+        shared = _engines.get(key)
+        if shared is None:
+            return  # it was taken in the process that this one was forked from
         shared.users -= 1
         if shared.users == 0:
             del _engines[key]

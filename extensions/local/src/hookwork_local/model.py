@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -12,7 +13,7 @@ from hookwork.model import Model, ModelCapabilities, ModelRequest
 from hookwork.records.content import Content, FunctionCall, Part
 from hookwork.records.metadata import ModelResponse, UsageMetadata
 from hookwork_local.choice import Choice, ReplyReader
-from hookwork_local.llama import PROVIDER, LlamaEngine, acquire, release
+from hookwork_local.llama import PROVIDER, LlamaEngine, acquire, engine_for, release
 from hookwork_local.options import Options
 from hookwork_local.prompt import body_of
 from hookwork_modelkit.aggregation import StreamAggregator
@@ -64,6 +65,10 @@ class LocalModel(Model):
         if last is not None and stream:
             yield last
         yield answer.finish()
+
+    async def check(self) -> None:
+        """See whether engine and file are there, without loading; `hookwork doctor` asks this. Raises ModelError."""
+        await asyncio.to_thread(engine_for, self.path)
 
     async def close(self) -> None:
         """Give the weights up; the last model of a file in this process frees them."""

@@ -103,6 +103,11 @@ def _unreadable(code: str = "") -> ModelError:
 
 def load() -> Library:
     """The engine with its weights. Raises ModelError (``invalid_request``): not installed, or not what was tested."""
+    return Library(*found())
+
+
+def found() -> tuple[Path, bytes]:
+    """The engine's file and the weights, checked; nothing is loaded. Raises as `load`."""
     try:
         distribution = importlib.metadata.distribution(DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError as error:
@@ -129,4 +134,4 @@ def load() -> Library:
             PROVIDER, NAME, f"the weights are not those of {DISTRIBUTION} {VERSION}; reinstall: {_INSTALL}",
             code="bad_weights",
         )  # fmt: skip
-    return Library(library, content)
+    return library, content

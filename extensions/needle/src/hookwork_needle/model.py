@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
@@ -15,7 +17,7 @@ from hookwork.records.metadata import ModelResponse
 from hookwork.records.request import FunctionDeclaration
 from hookwork_modelkit.engines import Engine
 from hookwork_modelkit.errors import refusal
-from hookwork_needle.library import NAME, PROVIDER, Library, load
+from hookwork_needle.library import NAME, PROVIDER, Library, found, load
 from hookwork_needle.prose import offer, report
 from hookwork_needle.turns import Turn, described, has_media, tools_of, turns_of
 
@@ -35,17 +37,22 @@ class Process:
         self._lock = threading.Lock()
         self._users = 0
         self._thread: Engine[list[dict[str, Any]]] | None = None
+        self._pid = os.getpid()
 
     def acquire(self) -> None:
         """One more model is in use."""
         with self._lock:
+            if self._pid != os.getpid():  # a fork took no thread along
+                self._pid, self._users, self._thread = os.getpid(), 0, None
             self._users += 1
             if self._thread is None:
-                self._thread = Engine("needle-engine")
+                self._thread = Engine("needle-engine", provider=PROVIDER, model=NAME)
 
     def release(self) -> None:
         """One less; the last one ends the thread."""
         with self._lock:
+            if self._pid != os.getpid():
+                return
             self._users -= 1
             if self._users == 0 and self._thread is not None:
                 self._thread.close()
@@ -124,6 +131,10 @@ class NeedleModel(Model):
             return [Part(function_call=call) for call in calls]
         results = turns[-1].results
         return [Part(text=report(results) if results else offer(tools))]
+
+    async def check(self) -> None:
+        """See whether the engine and its weights are there; `hookwork doctor` asks this. Raises ModelError."""
+        await asyncio.to_thread(found)
 
     async def close(self) -> None:
         """Give the engine up; the last model of the process ends its thread."""
