@@ -404,3 +404,22 @@ async def test_plug_43_a_pause_of_an_agent_node_is_told_once(kit: Any) -> None:
     turn = await run_flow(kit, Workflow("wf", START >> agent), plugins=[Watch()])
     assert turn.outcome.kind == "paused"
     assert told == [("wf@1/ag@1", 1)]
+
+
+@pytest.mark.parametrize("crash_after", [None, 1, 2, 3, 4, 5, 6])
+async def test_act_17_what_an_agent_hands_over_to_speaks_for_the_node(kit: Any, crash_after: int | None) -> None:
+    def build() -> WorkflowAgent:
+        expert = llm("expert", ["I know"])
+        first = llm("first", [call("transfer_to_agent", agent_name="expert")] * 2, mode="chat", sub_agents=[expert])
+        return Workflow("wf", START >> first >> step("end")).as_agent()
+
+    lab = kit.Lab(build)
+    lab.store.crash_after = crash_after
+    turn = await lab.run("hi")
+    if isinstance(turn.error, kit.Crash):
+        lab.store.revive()
+        turn = await lab.run(invocation_id=await lab.first_invocation())
+    if turn.error is None:
+        assert turn.outcome.output == "end(I know)"
+    found = outputs(await lab.events())
+    assert found["wf@1/end@1"] == "end(I know)"

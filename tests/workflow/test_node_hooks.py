@@ -378,3 +378,25 @@ async def test_dyn_1_an_agent_is_prepared_once_however_often_a_body_runs_it(kit:
 
     assert (await run_flow(kit, Workflow("wf", START >> parent))).outcome.output == ["said"] * 3
     assert len(copies) == 1
+
+
+async def test_hk_2_after_node_sees_the_output_of_a_sub_workflow_and_of_a_delegate(kit: Any) -> None:
+    class Shout(Plugin):
+        name = "shout"
+
+        def __init__(self) -> None:
+            self.seen: list[tuple[str, Any]] = []
+
+        async def after_node(self, ctx: Any, outcome: Any) -> Any:
+            self.seen.append((ctx.node.name, outcome.output))
+            return NodeOutcome(output=f"{outcome.output}!") if ctx.node.name in ("inner", "parent") else None
+
+    @node
+    async def parent(value: str, ctx: NodeContext) -> None:
+        await ctx.run_node(step("child"), value, use_as_output=True)
+
+    shout = Shout()
+    flow = Workflow("wf", START >> Workflow("inner", START >> step("a")) >> parent >> step("end"))
+    turn = await run_flow(kit, flow, plugins=[shout])
+    assert turn.outcome.output == "end(child(a(hi)!)!)"
+    assert shout.seen[:2] == [("a", "a(hi)"), ("inner", "a(hi)")]

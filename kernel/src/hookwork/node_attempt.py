@@ -206,20 +206,26 @@ class NodeAttempt:
     async def forward(self, event: Event) -> None:
         """Hand an event of a child on; it is no output of this node unless it says so (DYN-3, RSL-4)."""
         if not event.partial:
-            event = self._passed_up(event)
+            event = await self._passed_up(event)
             self._note(event)
         await self.activation.put(event)
 
-    def _passed_up(self, event: Event) -> Event:
-        """An output that is this node's too: checked like one (NODE-3), and also that of those above (RSL-3)."""
+    async def _passed_up(self, event: Event) -> Event:
+        """An output that is this node's too: seen and checked like one (NODE-3), and that of those above (RSL-3)."""
         activation, info = self.activation, event.node_info
         if info is None or not info.output_for or activation.path not in info.output_for:
             return event
-        output = checked_output(self._node, event.output)
+        output = event.output
+        if activation.inv.hooks.after_node:
+            replaced = await activation.hook("after_node", self.ctx, NodeOutcome(output=output))
+            if replaced is not None:
+                output = replaced.output
+                info = info.replace(message_as_output=None)
+        output = checked_output(self._node, output)
         if activation.on_output is not None:
             activation.on_output()
         if activation.output_for:
-            info = info.replace(output_for=(*info.output_for, *activation.output_for))
+            info = info.replace(output_for=(*(info.output_for or ()), *activation.output_for))
         return event.replace(output=output, node_info=info)
 
     async def ask(self, request: RequestInput, *, rerun: bool = True) -> None:
@@ -319,14 +325,15 @@ class NodeAttempt:
         elif not self._ended and node.config.wait_for_output:
             await self._wait(unused_answer=True)
             return
-        elif not self._given and not self.delegated and not node.derives_end and inv.hooks.after_node:
+        derived = node.derives_end and not self._ended and not inv.ended
+        if derived:
+            self._output = node.output(View(inv, inv.invocation_id, activation.path))
+        if self._output is None and not self.delegated and inv.hooks.after_node:
             await self._end_by_hook()
         if not inv.ended and not self._ended and not node.derives_end:
             await self._put(self._made(NodeInfo(path=activation.path, status=COMPLETED)))
         await self._put_leftovers()
         self.ctx.close()
-        if node.derives_end and not self._ended and not inv.ended:
-            self._output = node.output(View(inv, inv.invocation_id, activation.path))
         activation.take_result(COMPLETED, self._output, self._routes, self._final)
 
     async def _end_by_hook(self) -> None:

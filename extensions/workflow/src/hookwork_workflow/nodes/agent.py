@@ -43,6 +43,11 @@ class AgentNode(GraphNode[Any, Any]):
         return (self,)
 
     @property
+    def derives_end(self) -> bool:  # type: ignore[override]
+        """LLM agents stamp their last event, composed ones are asked by their children (ACT-14)."""
+        return self.agent.derives_end
+
+    @property
     def takes_content(self) -> bool:
         """The first node of a workflow gets the whole message (WF-3)."""
         return getattr(self.agent, "input_schema", None) is None
@@ -74,10 +79,13 @@ class AgentNode(GraphNode[Any, Any]):
         final = activation.final_event
         if final is not None and final.error_code and final.path == ctx.path:
             raise NodeFailed(f'agent "{self.name}" ended with {final.error_code}: {final.error_message}')
-        if not given and activation.output is not None:
+        output = activation.output
+        if output is None and final is not None and final.path != ctx.path:
+            output = final.text or None  # what the agent said that this one handed over to
+        if not given and output is not None:
             from hookwork.records.event import Event
 
-            yield Event(author=self.agent.name, output=activation.output)
+            yield Event(author=self.agent.name, output=output)
 
     def _with_output(self, event: Event) -> Event:
         """A final answer of the agent itself is the output; its text is stored once (AN-2, AN-4)."""
@@ -113,4 +121,6 @@ class AgentNode(GraphNode[Any, Any]):
             end = view.follow()
             agent = end.agent
             output = agent.output(end) if agent is not None else None
+            if output is None:
+                output = next((event.text for event in reversed(end.events) if event.is_final_response()), None) or None
         return self.validate_output(output)
