@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from hookwork import Agent, Event, InvocationContext, Plugin, Runner, Settings, text_content
+from hookwork.errors import ModelError
 from hookwork.telemetry import error_type
 from hookwork_llm import LlmAgent
 from hookwork_testkit import ScriptedModel, call
@@ -221,3 +222,27 @@ async def test_without_a_provider_nothing_is_recorded() -> None:
 )
 def test_tel_31_error_type(error: Exception, expected: str) -> None:
     assert error_type(error) == expected
+
+
+async def test_tel_11_models_err_1_a_span_shows_where_an_error_came_from_but_not_what_its_causes_say(
+    exporter: InMemorySpanExporter,
+) -> None:
+    """The cause of a ModelError is the SDK's exception, whose text repeats what the service answered."""
+
+    async def failing(ctx: InvocationContext) -> AsyncIterator[Event]:
+        try:
+            raise ValueError("500: the key k3y and the whole prompt")
+        except ValueError as error:
+            raise ModelError("acme 'm': unavailable", kind="unavailable") from error
+        yield
+
+    async with Runner.in_memory(Agent(name="root", body=failing), settings=Settings()) as runner:
+        with pytest.raises(ModelError):
+            await runner.run(user_id="u", message="hi").wait()
+    recorded = [event for span in exporter.get_finished_spans() for event in span.events if event.name == "exception"]
+    assert recorded
+    for event in recorded:
+        stack = str((event.attributes or {})["exception.stacktrace"])
+        assert "acme 'm': unavailable" in stack
+        assert "in failing" in stack
+        assert "k3y" not in stack

@@ -108,9 +108,16 @@ def record_error(span: Span, error: BaseException) -> None:
 
     if span.is_recording():
         with suppress(Exception):  # an error that has no text must not be lost to the one about its text
-            span.record_exception(error)
+            span.record_exception(error, {"exception.stacktrace": _stack_of(error)})
         span.set_status(Status(StatusCode.ERROR, error_text(error)))
         span.set_attribute("error.type", error_type(error))
+
+
+def _stack_of(error: BaseException) -> str:
+    """Where an error came from, without its causes: those of a model's SDK quote prompts, answers and headers."""
+    from traceback import format_exception
+
+    return "".join(format_exception(error, chain=False))
 
 
 def error_text(error: BaseException) -> str:
