@@ -14,9 +14,11 @@ import pytest
 import hookwork_llm
 from hookwork import Content, Event, EventActions, NodeInfo, Runner, Session, text_content
 from hookwork.records.event import EventCompaction, ExcludedEvent
+from hookwork.records.metadata import UsageMetadata
 from hookwork.settings import NO_SETTINGS
 from hookwork_inmemory import InMemorySessionService
 from hookwork_llm import EventsCompaction, LlmAgent
+from hookwork_llm.compaction.size import reported_size
 from hookwork_llm.contents import build_contents
 from hookwork_llm.contents.cache import rebuild_contents
 from hookwork_llm.contents.compaction import plan_compaction
@@ -211,3 +213,45 @@ async def test_con_16_the_prompt_is_the_same_with_what_is_carried_on_and_without
         await sessions.append_event(session, event)
         for branch in agents:
             assert prompt(build_contents, session, branch) == prompt(rebuild_contents, session, branch)
+
+
+async def test_cmp_5_the_size_of_a_prompt_is_told_by_what_is_new() -> None:
+    """Nobody reports tokens, so the look back for a report would go through everything; in steps, at both ends."""
+    sessions = InMemorySessionService()
+    session = await sessions.create_session(app_name="a", user_id="u", session_id="s")
+    costs: dict[int, int] = {}
+    events = [event for event in History(200).events if event.content is not None]
+    for number, event in enumerate(events, 1):
+        await sessions.append_event(session, event)
+        with counted() as steps:
+            assert reported_size(session, branch="", scope="") is None
+        costs[number] = steps.count
+    assert costs[600] == costs[100] > 0
+
+
+@pytest.mark.parametrize("branch", ["", "par.a", "par.b"])
+async def test_cmp_5_the_size_carried_on_is_that_of_a_look_at_everything(branch: str) -> None:
+    """The last report of a visible model turn and a quarter of the characters since; a handle behind the log too."""
+    sessions = InMemorySessionService()
+    session = await sessions.create_session(app_name="a", user_id="u", session_id="s")
+    for number, event in enumerate(History(24).events, 1):
+        if number % 7 == 0 and event.content is not None:
+            event = event.replace(usage_metadata=UsageMetadata(prompt_token_count=10 * number))
+        await sessions.append_event(session, event)
+        expected = looked_up(session.events, branch)
+        assert reported_size(session, branch=branch, scope="") == expected
+    behind = session.view(length=70, state={}, revision=session.revision)
+    assert reported_size(behind, branch=branch, scope="") == looked_up(behind.events, branch) is not None
+
+
+def looked_up(events: Sequence[Event], branch: str) -> float | None:
+    later = 0
+    for event in reversed(events):
+        if event.content is None or (branch and event.branch and event.branch != branch):
+            continue
+        usage = event.usage_metadata
+        if usage is not None:
+            assert usage.prompt_token_count is not None
+            return usage.prompt_token_count + later / 4
+        later += len(event.text)
+    return None
