@@ -330,3 +330,31 @@ async def test_ans_3_holds_for_nodes_that_the_tools_of_an_agent_run(kit: Any, in
     turn = await answered(lab, {question: "3"})
     responses = [response.response for event in turn.events for response in event.function_responses]
     assert responses == [{"result": "3"}]
+
+
+@pytest.mark.parametrize("style", [handoff, rerun])
+async def test_ans_3_a_recorded_answer_that_does_not_fit_counts_as_none(kit: Any, style: Any) -> None:
+    """WT-21: written by another kit without a check; the question is asked again and a valid answer works."""
+    from hookwork.records.event import new_event
+
+    def build() -> Any:
+        if style is handoff:
+            return Workflow("wf", START >> handoff("ask", "q", schema={"type": "integer"})).as_agent()
+
+        @node
+        async def ask(value: Any, ctx: NodeContext) -> Any:
+            return await ctx.request_input("k", schema=int)
+
+        return Workflow("wf", START >> ask).as_agent()
+
+    lab = kit.Lab(build)
+    turn = await lab.run("hi")
+    (question,) = turn.waits_for
+    bad = answers({question: {"result": "no number"}})
+    async with lab.store.opened() as service:
+        event = new_event(turn.outcome.invocation_id, author="user", content=bad)
+        await service.append_event(await lab.session(), event)
+    turn = await lab.run(invocation_id=turn.outcome.invocation_id)
+    assert turn.error is None
+    assert turn.waits_for == [question]
+    assert (await answered(lab, {question: 7})).outcome.output == 7
