@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,9 +16,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 from tests.workflow.flows import answered, handoff, outputs, run_flow, step
 
+import hookwork.merge
 from hookwork import Event, NodeOutcome, Plugin, Runner
 from hookwork.effects import NodeResult
-from hookwork.errors import PluginError, ValidationError
+from hookwork.errors import InvalidResumeResponse, PluginError, ValidationError
 from hookwork_workflow import DEFAULT, START, GraphNode, Workflow, node
 
 
@@ -164,3 +168,82 @@ async def test_act_6_the_work_of_a_resume_does_not_double_with_each_level(kit: A
         return len(asked)
 
     assert await resume(40) == await resume(2)
+
+
+class Long:
+    """A route of one's own, without a text of its own."""
+
+    def matches(self, event: Event) -> bool:
+        return len(event.output) > 3
+
+
+async def test_rpl_8_a_graph_with_a_route_of_ones_own_is_known_again_in_another_process(kit: Any) -> None:
+    """RPL-8: the fingerprint of a graph that is built anew is the same, whatever addresses its objects have."""
+
+    def build() -> Any:
+        first = handoff("first", "q")
+        return Workflow("wf", START >> first, first.on({Long(): step("long"), DEFAULT: step("short")})).as_agent()
+
+    kept = [build() for _ in range(3)]  # alive at once, so no two of them share an address
+    assert len({agent.workflow.graph.fingerprint for agent in kept}) == 1
+    lab = kit.Lab(build)
+    assert (await lab.run("hi")).outcome.kind == "paused"
+    turn = await answered(lab, {"q": "a long answer"})
+    assert outputs(turn.events) == {"wf@1/long@1": "long(a long answer)"}
+
+
+async def test_edge_2_a_route_of_ones_own_that_fails_is_named(kit: Any) -> None:
+    class Broken:
+        def __repr__(self) -> str:
+            return "Broken()"
+
+        def matches(self, event: Event) -> bool:
+            raise KeyError("size")
+
+    first = step("first")
+    with pytest.raises(KeyError) as raised:
+        await run_flow(kit, Workflow("wf", START >> first, first.on({Broken(): step("a"), DEFAULT: step("b")})))
+    assert raised.value.__notes__[0] == 'in the route Broken() from node "first" to "a"'
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"type": "integer"}, "$: does not fit 'type' of the schema, which says \"integer\""),
+        ({"enum": ["yes", "no"]}, '$: does not fit \'enum\' of the schema, which says ["yes","no"]'),
+        ({"enum": ["x" * 200]}, "$: does not fit 'enum' of the schema"),
+    ],
+)
+async def test_ans_3_a_refused_answer_is_told_what_was_asked_for(kit: Any, schema: dict[str, Any], text: str) -> None:
+    lab = kit.Lab(Workflow("wf", START >> handoff("first", "q", schema=schema)).as_agent)
+    await lab.run("hi")
+    with pytest.raises(InvalidResumeResponse) as raised:
+        await answered(lab, {"q": "secret"})
+    assert f"asked for: {text}; nothing was stored" in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+async def test_fail_4_what_an_abandoned_body_fails_with_later_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """FAIL-4: its error goes to the log, not to the loop as an exception that nobody retrieved."""
+    monkeypatch.setattr(hookwork.merge.cancel_and_wait, "__defaults__", (0.01,))
+    release, reported = asyncio.Event(), []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["message"]))
+
+    async def stubborn() -> None:
+        while not release.is_set():
+            with suppress(asyncio.CancelledError):
+                await release.wait()
+        raise OSError("late")
+
+    task = asyncio.ensure_future(stubborn())
+    await asyncio.sleep(0)
+    await hookwork.merge.cancel_and_wait([task])
+    release.set()
+    await asyncio.wait([task])
+    await asyncio.sleep(0)
+    del task
+    gc.collect()
+    assert "a task that was abandoned ended with OSError" in caplog.text
+    assert reported == []

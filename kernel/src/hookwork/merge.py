@@ -151,5 +151,13 @@ async def cancel_and_wait(tasks: Sequence[asyncio.Task[Any]], timeout: float = C
             task.exception()  # seen: it must not be reported as never retrieved
     if pending:
         logger.warning("%d task(s) did not end within %s s of being cancelled; abandoned", len(pending), timeout)
+        for task in pending:
+            task.add_done_callback(_ended_late)
     if cancelled is not None:
         raise cancelled
+
+
+def _ended_late(task: asyncio.Task[Any]) -> None:
+    """An abandoned task failed after all: nobody takes its error any more, so it is told here."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.warning("a task that was abandoned ended with %s", type(error).__name__, exc_info=error)

@@ -7,6 +7,7 @@ is compiled.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar, final, overload, runtime_checkable
 
@@ -145,7 +146,11 @@ class Edge:
                 from hookwork.records.event import Event as EventRecord
 
                 event = EventRecord(routes=tuple(routes))
-            return bool(self.route.matches(event))
+            try:
+                return bool(self.route.matches(event))
+            except Exception as error:
+                error.add_note(f'in the route {self.label} from node "{self.source.name}" to "{self.target.name}"')
+                raise
         return False
 
     @property
@@ -155,7 +160,8 @@ class Edge:
             return ""
         if self.route is DEFAULT:
             return "DEFAULT"
-        return " | ".join(sorted(self.values)) or repr(self.route)
+        # An address in memory is another one in the next process, and a graph is known again by its labels (RPL-8).
+        return " | ".join(sorted(self.values)) or re.sub(r" at 0x[0-9a-fA-F]+", "", repr(self.route))
 
 
 class Edges(Generic[In_contra, Out_co]):

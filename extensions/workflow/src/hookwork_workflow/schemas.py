@@ -19,6 +19,9 @@ from hookwork_workflow.json_form import to_json
 from hookwork_workflow.json_schema import canonical, covers, takes_text
 from hookwork_workflow.type_reading import needs_pydantic, type_text
 
+#: Characters of a schema's rule up to which an error quotes it.
+_LONGEST_RULE = 120
+
 
 class SchemaFault(ValueError):
     """A value does not fit; the text says what was expected and where, and quotes nothing of the value."""
@@ -148,8 +151,14 @@ class _JsonSchema(Schema):
                 f"the JSON schema refers to {outside.ref!r}, which is not in it; write that part into the schema"
             ) from outside
         if error is not None:
-            raise SchemaFault(f"{error.json_path}: does not fit {error.validator!r} of the schema")
+            raise SchemaFault(f"{error.json_path}: does not fit {error.validator!r} of the schema{_rule_text(error)}")
         return value
+
+
+def _rule_text(error: Any) -> str:
+    """What the schema asks for there, if it is short; never what was given."""
+    text = msgspec.json.encode(error.validator_value).decode()
+    return f", which says {text}" if len(text) <= _LONGEST_RULE else ""
 
 
 def schema_of(annotation: Any) -> Schema | None:
