@@ -125,3 +125,29 @@ async def test_inv_3_left_at_any_turn_nothing_goes_on_and_the_rest_runs_later(ho
             assert len(ends) == len(set(ends))
             assert "wf@1/end@1" in ends
     assert turns > 40
+
+
+async def test_tmo_1_a_sub_workflow_out_of_time_is_left_and_tried_again() -> None:
+    """FAIL-5, DYN-21: what had completed inside is not run again; nothing of the first attempt goes on."""
+    ran: list[str] = []
+    others = asyncio.all_tasks()
+
+    @node
+    async def slow(value: Any, ctx: NodeContext) -> str:
+        ran.append("slow")
+        if ran.count("slow") == 1:
+            await asyncio.Event().wait()
+        return "ok"
+
+    inner = Workflow(
+        "inner",
+        START >> step("a", ran) >> slow >> step("b", ran),
+        timeout=0.02,
+        retry=Retry(max_attempts=2, initial_delay=0),
+    )
+    agent = Workflow("wf", START >> inner >> step("end")).as_agent()
+    async with Runner(agent, sessions=InMemorySessionService()) as runner:
+        outcome = await runner.run(user_id="u", session_id="s", message="hi").wait()
+    assert outcome.output == "end(b(ok))"
+    assert ran == ["a", "slow", "slow", "b"]
+    assert asyncio.all_tasks() == others
