@@ -15,7 +15,7 @@ from hookwork_spanner import engine_service
 from hookwork_spanner.opening import OPTIONS
 
 README = (Path(__file__).parents[2] / "extensions" / "spanner" / "README.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+EXAMPLES = re.findall(r"```python(?: no-run)?\n(.*?)```", README, re.DOTALL)
 
 
 def _run(code: str, spanner: FakeSpanner) -> str:
