@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import grpc
 from google.cloud.spanner_admin_database_v1.types import UpdateDatabaseDdlMetadata, UpdateDatabaseDdlRequest
@@ -70,7 +71,8 @@ class FakeSpanner:
         calls: the names of the calls that came in, without those that make sessions.
         statements: the SQL that came in.
         failures: (name of a call, status, whether it is carried out first); the first that fits the next call is used.
-        aborting: every so many-th commit is aborted, as Spanner does when transactions meet; 0: none is.
+        aborting: every so many-th commit is aborted, as Spanner does when transactions meet, but none of the same work
+            twice; 0: none is.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -83,6 +85,8 @@ class FakeSpanner:
         self.statements: list[str] = []
         self.failures: list[tuple[str, grpc.StatusCode, bool]] = []
         self.aborting = self._commits = 0
+        self._work: WeakKeyDictionary[sqlite3.Connection, tuple[Any, ...]] = WeakKeyDictionary()
+        self._aborted: set[tuple[Any, ...]] = set()
         self._server = grpc.server(ThreadPoolExecutor(64))
         self._server.add_generic_rpc_handlers((self._spanner(), self._admin()))
         self.host = f"localhost:{self._server.add_insecure_port('localhost:0')}"
@@ -181,7 +185,9 @@ class FakeSpanner:
     def _commit(self, request: Any) -> Any:
         db = self._ended(request.transaction_id)
         self._commits += 1
-        if self.aborting and self._commits % self.aborting == 0:
+        work = self._work.pop(db, ())
+        if self.aborting and self._commits % self.aborting == 0 and work not in self._aborted:
+            self._aborted.add(work)
             db.close()
             raise Refusal(grpc.StatusCode.ABORTED, "Transaction was aborted")
         db.execute("COMMIT")
@@ -321,6 +327,9 @@ class FakeSpanner:
         given = {name: _given(value, types[name].code) for name, value in (said.params or {}).items()}
         if _COLUMNS_OF in sql:
             return list(self._columns.get((database, given["p1"]), [])), ["column_name", "spanner_type"], None
+        # What a transaction is about: the event it stores, else its last statement's first parameters.
+        if "INSERT INTO events" in sql or db not in self._work:
+            self._work[db] = (database, *(given.get(f"p{number}") for number in range(1, 5)))
         lite = sql.replace("INSERT OR UPDATE INTO", "INSERT OR REPLACE INTO").replace(" FOR UPDATE", "")
         try:
             cursor = db.execute(lite, given)
