@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 from tests.acceptance.agent_lab import Crash, Lab, lines_of
@@ -38,6 +40,13 @@ class Memory:
         self.sessions = InMemorySessionService()
 
 
+class File:
+    """Sessions in a SQLite file; every run opens it anew."""
+
+    def __init__(self, folder: str) -> None:
+        self.sessions = f"sqlite:///{folder}/tree.db"
+
+
 class Talk(msgspec.Struct):
     """How a person talks: which open call is answered next, and what happens to runs meanwhile.
 
@@ -58,9 +67,9 @@ def rejected(shape: Shape, name: str) -> bool:
 class Person:
     """Talks to a tree until nothing waits any more, and checks the laws on the way."""
 
-    def __init__(self, shape: Shape, talk: Talk) -> None:
+    def __init__(self, shape: Shape, talk: Talk, store: Any = None) -> None:
         self.shape = shape
-        self.lab = Lab(lambda world: build(shape, world), Memory())
+        self.lab = Lab(lambda world: build(shape, world), store or Memory())
         self.picks = list(talk.picks)
         self.cuts = list(talk.cuts)
         self.running: Any = None
@@ -199,12 +208,12 @@ def by_place(lines: list[str]) -> dict[str, list[str]]:
     return places
 
 
-async def compare(shape: Shape, picks: tuple[int, ...], crashes: tuple[int, ...]) -> None:
+async def compare(shape: Shape, picks: tuple[int, ...], crashes: tuple[int, ...], store: Any = None) -> None:
     plain = Person(shape, Talk(picks=picks))
     expected = await plain.talk()
     plain.lab.world.check_prompts()
     plain.check_tools(0)
-    crashed = Person(shape, Talk(picks=picks, cuts=tuple((n, "crash") for n in crashes)))
+    crashed = Person(shape, Talk(picks=picks, cuts=tuple((n, "crash") for n in crashes)), store)
     found = await crashed.talk()
     crashed.lab.world.check_prompts()
     crashed.check_tools(len(crashes))
@@ -224,8 +233,8 @@ def test_act_41_a_crashed_tree_comes_to_the_same_end(
     assert shape.name
 
 
-async def interrupt(shape: Shape, picks: tuple[int, ...], cuts: tuple[tuple[int, str], ...]) -> None:
-    person = Person(shape, Talk(picks=picks, cuts=cuts))
+async def interrupt(shape: Shape, picks: tuple[int, ...], cuts: tuple[tuple[int, str], ...], store: Any = None) -> None:
+    person = Person(shape, Talk(picks=picks, cuts=cuts), store)
     await person.talk()
     person.lab.world.check_prompts()
     person.check_tools(len(cuts))
@@ -243,4 +252,27 @@ def test_inv_3_a_tree_that_is_ended_anywhere_goes_on(
     shape: Shape, picks: tuple[int, ...], cuts: tuple[tuple[int, str], ...]
 ) -> None:
     asyncio.run(interrupt(shape, picks, cuts))
+    assert shape.name
+
+
+CUTS = st.lists(st.tuples(st.integers(1, 8), st.sampled_from(["leave", "stop", "cancel", "crash"])), max_size=3)
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    shape=TREES,
+    picks=st.lists(st.integers(0, 3), max_size=3).map(tuple),
+    crashes=st.lists(st.integers(1, 8), min_size=1, max_size=3).map(tuple),
+    cuts=CUTS.map(tuple),
+)
+def test_act_41_inv_6_a_tree_in_a_file_comes_to_the_end_of_one_in_memory(
+    shape: Shape, picks: tuple[int, ...], crashes: tuple[int, ...], cuts: tuple[tuple[int, str], ...]
+) -> None:
+    """Every run opens the file anew, so the state that a run begins with is the stored one."""
+    pytest.importorskip("hookwork_database", reason="needs hookwork-database")
+    with TemporaryDirectory() as folder:
+        asyncio.run(compare(shape, picks, crashes, File(folder)))
+    with TemporaryDirectory() as folder:
+        asyncio.run(interrupt(shape, picks, cuts, File(folder)))
     assert shape.name
