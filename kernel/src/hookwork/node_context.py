@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.actions import Actions
 from hookwork.context import InvocationContext
-from hookwork.errors import InvalidResumeResponse, InvalidRunNodeContext
+from hookwork.errors import ContextClosedError, InvalidResumeResponse, InvalidRunNodeContext
 from hookwork.node import Pause
 from hookwork.records.event import Event, RequestInput
 from hookwork.state import DeltaBuffer, State
@@ -176,6 +176,11 @@ class NodeContext(InvocationContext):
             )
         if self.attempt_run is None:
             raise InvalidRunNodeContext(f'{what} in a hook of node "{self.node.name}"; only its body can do this')
+        if self._buffer is not None and self._buffer.closed:
+            raise ContextClosedError(
+                f'{what} in node "{self.node.name}" after it had ended; nothing of it is done. Await background work '
+                "before the body returns"
+            )
         return self.attempt_run
 
     # --- questions ----------------------------------------------------------------------------------------------------

@@ -111,10 +111,10 @@ async def run_node(
     assert attempt is not None
     if use_as_output:
         attempt.delegate(path)
-    running = ctx.children.get(path)
     try:
-        if running is not None:
-            status, output = await asyncio.shield(running)
+        met = await _met(ctx, path)
+        if met is not None:
+            status, output = met
         else:
             child = _activation(ctx, node, path, input, base, path if scope == "path" else scope or ctx.isolation_scope)
             if use_as_output:
@@ -123,7 +123,7 @@ async def run_node(
             status, output = await _shared(ctx, attempt, child, segment)
             if known and status == COMPLETED and not child.was_entered:  # type: ignore[attr-defined]
                 _show_hit(ctx, node)
-    except NodeRunError:
+    except (NodeRunError, asyncio.CancelledError):
         if use_as_output:
             attempt.delegated = ""  # a body that goes on without it gives an output of its own
         raise
@@ -148,6 +148,22 @@ def _node(ctx: NodeContext, target: Any) -> Node:
     if found is None:
         found = nodes[id(target)] = (target, build_node(target))
     return found[1]
+
+
+async def _met(ctx: NodeContext, path: str) -> tuple[str, Any] | None:
+    """How a child ends that somebody else in this body runs now (DYN-22).
+
+    None when nobody does, and when the one that ran it was cancelled: that is not the fault of who waits for it too.
+    """
+    while (running := ctx.children.get(path)) is not None:
+        try:
+            status, output = await asyncio.shield(running)
+            return status, output
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not running.cancelled() or (task is not None and task.cancelling()):
+                raise
+    return None
 
 
 def _show_hit(ctx: NodeContext, node: Node) -> None:
