@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.gemini.making import responses_of
+from tests.gemini.service import Service
 
 from hookwork.errors import ConfigurationError, ModelError, UnknownModelError
 from hookwork.resolve import resolve_model
@@ -172,3 +175,19 @@ def test_cap_5_the_record_says_what_the_backends_can_do() -> None:
     assert {"google_search", "url_context", "code_execution"} <= api.builtin_tools & vertex.builtin_tools
     assert (api.live, api.tools, api.file_uris, api.reasoning, api.pairs_calls_by_id) == (True, True, True, True, False)
     assert not capabilities_of("gemini-2.0-flash", vertexai=False).reasoning
+
+
+async def test_the_doctor_is_told_that_vertex_ai_has_no_credentials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, service: Service
+) -> None:
+    """The SDK makes a client without them; they are missed at the first call."""
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "not-there.json"))
+    model = GeminiModel("gemini-2.5-flash", project="p", location="l", base_url=service.url)
+    with pytest.raises(ModelError, match="Application Default Credentials") as checked:
+        await model.check()
+    with pytest.raises(ModelError, match="Application Default Credentials") as called:
+        await responses_of(model)
+    assert (checked.value.kind, called.value.kind) == ("auth", "auth")
+    express = GeminiModel("gemini-2.5-flash", vertexai=True, api_key="k")
+    await express.check()
+    await express.close()

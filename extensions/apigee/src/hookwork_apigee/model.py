@@ -132,7 +132,10 @@ def _vertex(
     }
     missing = [variable for variable, value in found.items() if not value]
     if missing:
-        raise ConfigurationError(f"model {name!r}: Vertex AI needs {' and '.join(missing)}; set it in the environment")
+        raise ConfigurationError(
+            f"model {name!r}: Vertex AI needs {' and '.join(missing)}; set what is missing in the environment, or give "
+            "project and location"
+        )
     return GeminiModel(
         route.model,
         vertexai=True,

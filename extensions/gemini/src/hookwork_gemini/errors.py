@@ -31,10 +31,13 @@ def translate(
     Args:
         started: responses came before it. answered: an HTTP response came before it, so what is wrong is the answer.
     """
+    from google.auth.exceptions import DefaultCredentialsError
     from google.genai.errors import APIError, UnknownApiResponseError
 
     if isinstance(error, APIError):
         return _answered(provider, model, error, started)
+    if isinstance(error, DefaultCredentialsError):
+        return unusable_client(provider, model, error, vertexai=True, has_key=False)
     body = unread_message(error)
     if body is not None:
         return _of_body(provider, model, body, started)

@@ -189,6 +189,20 @@ class GeminiModel(Model):
             ModelError: of kind ``auth``, with what to do.
         """
         await self._client()
+        if self._config.vertexai and self._config.credentials is None and self._config.api_key is None:
+            await asyncio.to_thread(self._check_credentials)
+
+    def _check_credentials(self) -> None:
+        """The SDK looks for Application Default Credentials at the first call only."""
+        import google.auth
+        from google.auth.exceptions import GoogleAuthError
+
+        from hookwork_gemini.errors import unusable_client
+
+        try:
+            google.auth.default()
+        except GoogleAuthError as error:
+            raise unusable_client(self.capabilities.provider, self.name, error, vertexai=True, has_key=False) from error
 
     async def _client(self) -> Any:
         """The SDK's client for the running loop (GEM-13: it stays in here).
