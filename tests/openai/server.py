@@ -96,11 +96,10 @@ class Service:
         self.sent: list[Sent] = []
         self.script: list[Reply] = []
         self.respond: Callable[[Sent], Reply] | None = None
-        #: how many streams ended, by whatever end, and how many of them because the client went.
-        self.ended = 0
+        #: a stream ended because the client went.
         self.left = threading.Event()
         self.open = 0
-        self.most_open = 0
+        self._changed = threading.Condition()
         self.clients: set[Any] = set()
 
     def answers(self, *replies: Reply) -> Service:
@@ -111,6 +110,17 @@ class Service:
     def body(self) -> dict[str, Any]:
         """The body of the last request."""
         return self.sent[-1].body
+
+    def count(self, change: int) -> None:
+        """One stream more, or one less, is open."""
+        with self._changed:
+            self.open += change
+            self._changed.notify_all()
+
+    def wait_idle(self) -> bool:
+        """Whether all streams are closed, at last."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.open == 0, PATIENCE)
 
     def next_reply(self, sent: Sent) -> Reply:
         if self.respond is not None:
@@ -164,8 +174,7 @@ class ServiceHost:
 
 
 async def _body(service: Service, reply: Sse) -> AsyncIterator[bytes]:
-    service.open += 1
-    service.most_open = max(service.most_open, service.open)
+    service.count(1)
     try:
         if reply.pieces:
             for piece in pieces_of(b"".join(reply.frames()), reply.pieces):
@@ -184,8 +193,7 @@ async def _body(service: Service, reply: Sse) -> AsyncIterator[bytes]:
         service.left.set()
         raise
     finally:
-        service.open -= 1
-        service.ended += 1
+        service.count(-1)
 
 
 def pieces_of(data: bytes, lengths: Sequence[int]) -> Iterator[bytes]:

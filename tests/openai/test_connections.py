@@ -122,7 +122,7 @@ async def test_mod_5_five_hundred_calls_at_once_on_one_client(service: Service) 
     found = await asyncio.gather(*(whole(model, asked(f"n{n}"), stream=True) for n in range(count)))
     assert [response.text for response in found] == [f"you said n{n}" for n in range(count)]
     assert (len(service.sent), open_clients()) == (count, clients + 1)
-    assert service.open == 0
+    assert await asyncio.to_thread(service.wait_idle)
     await model.close()
     assert open_clients() == clients
 
