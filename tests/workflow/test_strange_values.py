@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -19,8 +19,13 @@ from tests.workflow.flows import answered, handoff, outputs, run_flow, step
 import hookwork.merge
 from hookwork import Event, NodeOutcome, Plugin, Runner
 from hookwork.effects import NodeResult
-from hookwork.errors import InvalidResumeResponse, PluginError, ValidationError
-from hookwork_workflow import DEFAULT, START, GraphNode, Workflow, node
+from hookwork.errors import ConfigurationError, InvalidResumeResponse, PluginError, ValidationError
+from hookwork.resolve import load_agent
+from hookwork_llm import LlmAgent
+from hookwork_workflow import DEFAULT, START, GraphNode, SequentialAgent, Workflow, node
+
+#: A workflow that somebody names where an agent is wanted.
+FLOW = Workflow("flow", START >> step("a"))
 
 
 def routing(first: Any) -> Workflow:
@@ -247,3 +252,17 @@ async def test_fail_4_what_an_abandoned_body_fails_with_later_is_told(
     gc.collect()
     assert "a task that was abandoned ended with OSError" in caplog.text
     assert reported == []
+
+
+def test_wf_2_a_workflow_where_an_agent_or_tool_is_wanted_is_told_what_to_give() -> None:
+    """WF-2: the error of every door names ``as_agent()``."""
+    flow: Any = Workflow("wf", START >> step("a"))
+    doors: list[Callable[[], Any]] = [
+        lambda: Runner(flow),
+        lambda: SequentialAgent(name="root", sub_agents=[flow]),
+        lambda: LlmAgent(name="root", model="offline", tools=[flow]),
+        lambda: load_agent(f"{__name__}:FLOW"),
+    ]
+    for door in doors:
+        with pytest.raises(ConfigurationError, match=r"its as_agent\(\) returns"):
+            door()

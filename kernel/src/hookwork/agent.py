@@ -103,7 +103,8 @@ class Agent:
         seen: set[int] = set()
         for child in self.sub_agents:
             if not isinstance(child, Agent):
-                raise ConfigurationError(f"agent {self.name!r}: {child!r} in sub_agents is not an agent")
+                hint = as_agent_hint(child)
+                raise ConfigurationError(f"agent {self.name!r}: {child!r} in sub_agents is not an agent{hint}")
             if id(child) in seen:
                 raise ConfigurationError(f"agent {self.name!r} lists the sub-agent object {child.name!r} twice")
             seen.add(id(child))
@@ -304,3 +305,8 @@ class AgentTree:
         while parent is not None:
             yield parent
             parent = self.parent(parent)
+
+
+def as_agent_hint(value: Any) -> str:
+    """What to do with something that is no agent but can be made one; the end of an error text."""
+    return "; give what its as_agent() returns" if callable(getattr(value, "as_agent", None)) else ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from hookwork.agent import Agent
+from hookwork.agent import Agent, as_agent_hint
 from hookwork.app import App
 from hookwork.catalogue import did_you_mean, install_line
 from hookwork.errors import ConfigurationError, HookworkError
@@ -159,7 +159,8 @@ def _from_yaml(path: Path, registry: ExtensionRegistry) -> Agent | App:
 
 def _checked(value: Any, what: str) -> Agent | App:
     if not isinstance(value, (Agent, App)):
-        raise ConfigurationError(f"{what} is neither an agent nor an App but {type(value).__name__}")
+        hint = as_agent_hint(value)
+        raise ConfigurationError(f"{what} is neither an agent nor an App but {type(value).__name__}{hint}")
     return value
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from hookwork.agent import Agent, AgentTree
+from hookwork.agent import Agent, AgentTree, as_agent_hint
 from hookwork.app import App, check_app_name
 from hookwork.closing import Closing
 from hookwork.ephemeral import EphemeralScope
@@ -89,7 +89,9 @@ class Runner:
         app = agent_or_app if isinstance(agent_or_app, App) else None
         root = app.root if app is not None else agent_or_app
         if not isinstance(root, Agent):
-            raise ConfigurationError(f"a Runner needs an agent or an App, not {type(root).__name__}")
+            raise ConfigurationError(
+                f"a Runner needs an agent or an App, not {type(root).__name__}{as_agent_hint(root)}"
+            )
         self.settings = Settings.load() if settings is None else settings
         if not isinstance(self.settings, Settings):
             raise ConfigurationError(f"settings is a Settings object, e.g. Settings(model='offline'), not {settings!r}")

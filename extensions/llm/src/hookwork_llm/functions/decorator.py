@@ -79,7 +79,10 @@ def as_tool(value: Any) -> Tool:
         return value  # type: ignore[no-any-return]
     if not callable(value) or isinstance(value, type):
         what = f"the class {value.__qualname__}" if isinstance(value, type) else f"a {type(value).__name__}"
-        raise InvalidToolError(f"{what} is not a tool; give a Tool, a function, a bound method or a callable object")
+        hint = ", or AgentTool(agent), with what its as_agent() returns" if hasattr(value, "as_agent") else ""
+        raise InvalidToolError(
+            f"{what} is not a tool; give a Tool, a function, a bound method or a callable object{hint}"
+        )
     made = make_tool(value, {})
     made.resolve()
     return made
