@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from typing import Any
 
@@ -105,12 +105,23 @@ async def test_err_1_no_connection(closed_port: int) -> None:
 
 
 async def test_err_1_no_answer_in_time(service: Service) -> None:
-    """A timeout before the first event, and one between two events."""
-    service.answers(Sse([], hangs=True), Sse([created(), text_delta("a")], hangs=True))
-    model = model_on(service, timeout=0.2)
-    error = await failure(model, stream=True)
+    service.answers(Sse([], hangs=True))
+    error = await failure(model_on(service, timeout=0.2), stream=True)
     assert (error.kind, error.retryable, error.after_first_chunk) == ("timeout", True, False)
-    error = await failure(model, stream=True)
+
+
+async def test_err_1_no_further_event_in_time(service: Service) -> None:
+    import httpx2
+
+    async def late(request: httpx2.Request) -> httpx2.Response:
+        async def body() -> AsyncIterator[bytes]:
+            yield b"".join(Sse([created(), text_delta("a")]).frames())
+            raise httpx2.ReadTimeout("late", request=request)
+
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=body())
+
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(late)) as http:
+        error = await failure(model_on(service, http_client=http), stream=True)
     assert (error.kind, error.retryable, error.after_first_chunk) == ("timeout", True, True)
 
 

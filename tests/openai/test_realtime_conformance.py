@@ -18,6 +18,7 @@ from websockets.exceptions import ConnectionClosed
 from hookwork import ModelResponse
 from hookwork_openai import OpenAIModel
 from hookwork_testkit.live import Cut, Hear, LiveStep
+from hookwork_testkit.suites.leftovers import settle
 from hookwork_testkit.suites.live import LiveConnectionSuite, LivePeer
 
 _HEARD = "conversation.item.input_audio_transcription.delta"
@@ -34,6 +35,7 @@ class _Line:
         self._contents = asyncio.Semaphore(0)
         self._responding = False
         self._cut_off = False
+        self._waiting: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         player = asyncio.create_task(self._play())
@@ -41,8 +43,10 @@ class _Line:
             async for message in self._ws:
                 self._hear(json.loads(message))
         finally:
-            player.cancel()
-            await asyncio.wait([player])
+            tasks = [player] if self._waiting is None else [player, self._waiting]
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
 
     # --- in -----------------------------------------------------------------------------------------------------------
 
@@ -62,9 +66,11 @@ class _Line:
             else:
                 self._items.append(item)
                 if item["role"] == "assistant":  # a history; does more of it come?
-                    asyncio.get_running_loop().call_later(0.1, self._told_to_the_model, len(self._items))
+                    self._waiting = asyncio.create_task(self._wait_for_more(len(self._items)))
 
-    def _told_to_the_model(self, count: int) -> None:
+    async def _wait_for_more(self, count: int) -> None:
+        await asyncio.sleep(0.1)
+        await settle()  # what has arrived meanwhile is heard first
         if len(self._items) == count:
             self._told(asks=False)
 
