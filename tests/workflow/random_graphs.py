@@ -35,7 +35,10 @@ from hookwork_workflow import (
     routed,
 )
 
-KINDS = ("plain", "leaf", "ask", "hand", "flaky", "dynamic", "router", "loop", "inner", "gate", "each", "agent")
+KINDS = (
+    *("plain", "leaf", "ask", "two", "hand", "flaky", "dynamic", "router", "router"),
+    *("loop", "inner", "gate", "each", "agent"),
+)
 #: Steps that are workflows of their own; their last node is called ``<name>_b``.
 NESTED = ("inner", "gate", "each")
 
@@ -97,12 +100,15 @@ def plans(draw: Any, *, max_steps: int = 7) -> Plan:
     steps: list[Step] = []
     for i in range(number):
         before = [-1] if i == 0 else draw(st.lists(st.integers(0, i - 1), min_size=1, max_size=3, unique=True))
+        routers = [n for n, step in enumerate(steps) if step.kind == "router"]
+        if routers and draw(st.booleans()):  # else routes would be rare
+            before = [draw(st.sampled_from(routers))]
         kind = draw(st.sampled_from(KINDS))
         wanted = None
         if len(before) >= 2 and draw(st.booleans()):
             kind = "join"
         elif len(before) == 1 and before[0] >= 0 and steps[before[0]].kind == "router":
-            wanted = draw(st.sampled_from([None, "a", "b", "default"]))
+            wanted = draw(st.sampled_from([None, "a", "a", "b", "b", "default", "default"]))
         if kind == "join" and any(steps[n].kind == "loop" for n in before):
             kind = "leaf"  # what leaves a loop has a route
         fails = draw(st.integers(0, 3)) if kind == "flaky" else 0
@@ -186,6 +192,17 @@ def _node(plan: Plan, number: int, world: World) -> Any:
         reply = await ctx.request_input("q", "?")
         return result([value, reply])
 
+    async def two(value: Any, ctx: NodeContext) -> Any:
+        await world.enter(ctx)
+
+        async def one(key: str) -> Any:
+            world.asked[ctx.interrupt_id(key)] = (f"{name}.{key}", value)
+            return await ctx.request_input(key, "?")
+
+        async with asyncio.TaskGroup() as group:
+            replies = [group.create_task(one(key)) for key in ("left", "right")]
+        return result([value, *(reply.result() for reply in replies)])
+
     async def hand(value: Any, ctx: NodeContext) -> RequestInput:
         await world.enter(ctx)
         world.asked[ctx.interrupt_id("h")] = (name, value)
@@ -262,6 +279,7 @@ def _node(plan: Plan, number: int, world: World) -> Any:
         "plain": plain,
         "leaf": leaf,
         "ask": ask,
+        "two": two,
         "hand": hand,
         "flaky": flaky,
         "dynamic": dynamic,
@@ -335,6 +353,9 @@ def _interpreted(step: Step, name: str, value: Any, found: Expected) -> tuple[An
     if step.kind == "ask":
         found.questions[name] += 1
         return given(name, [value, answer(name, value)]), None
+    if step.kind == "two":
+        found.questions.update((f"{name}.left", f"{name}.right"))
+        return given(name, [value, answer(f"{name}.left", value), answer(f"{name}.right", value)]), None
     if step.kind == "inner":
         found.questions[name] += 1
         return given(name, given(name, [value, answer(name, value)])), None
