@@ -12,6 +12,7 @@ import pytest
 
 from hookwork.platform import use_clock
 from hookwork_modelkit import model_error, refusal, transport_error
+from hookwork_modelkit.errors import UNSENDABLE
 
 TABLE = [
     (429, "", "rate_limit", True),
@@ -147,3 +148,29 @@ def test_err_1_a_refusal_is_an_invalid_request_that_says_why() -> None:
     error: Any = refusal("p", "m", "top_k is not supported; leave it out", code="unsupported_top_k")
     assert (error.kind, error.retryable, error.code) == ("invalid_request", False, "unsupported_top_k")
     assert "top_k is not supported" in str(error)
+
+
+class LocalProtocolError(Exception):
+    """As httpx and httpx2 name it."""
+
+
+class APIConnectionError(Exception):
+    """As openai names it."""
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_err_1_a_header_that_cannot_be_written_is_no_lost_connection(wrapped: bool) -> None:
+    """Its text quotes the header, which may be the key: it is told by a code, so that nobody chains it."""
+    error: Exception = LocalProtocolError("Illegal header value b's3cret\\n'")
+    if wrapped:
+        outer = APIConnectionError("Connection error.")
+        outer.__cause__ = error
+        error = outer
+    failed = transport_error("acme", "m", error)
+    assert failed is not None
+    assert (failed.kind, failed.retryable, failed.code) == ("invalid_request", False, UNSENDABLE)
+    assert "s3cret" not in str(failed)
+    other = transport_error("acme", "m", LocalProtocolError("connection is closed"))
+    assert other is not None
+    assert other.kind == "connection"
+    assert transport_error("acme", "m", KeyError("x")) is None

@@ -169,7 +169,7 @@ def transport_error(provider: str, model: str, error: BaseException, *, started:
         if "TransportError" in names or getattr(error, "retryable", False):  # no answer to a request for a token
             return model_error(provider, model, kind="connection", retryable=True, started=started)
         return model_error(provider, model, kind="auth", retryable=False, started=started)
-    if not started and _is_unsendable(error, names):
+    if not started and is_unsendable(error):
         return refusal(
             provider,
             model,
@@ -186,11 +186,20 @@ def transport_error(provider: str, model: str, error: BaseException, *, started:
     return None
 
 
-def _is_unsendable(error: BaseException, names: set[str]) -> bool:
-    """Whether a request could not even be written: trying again would not help, nor looking at the network."""
-    return isinstance(error, UnicodeEncodeError) or (
-        "LocalProtocolError" in names and str(error).startswith("Illegal header")
-    )
+def is_unsendable(error: BaseException) -> bool:
+    """Whether a request could not even be written: trying again would not help, nor looking at the network.
+
+    SDKs wrap what their HTTP library says, so the causes are looked at too.
+    """
+    known: BaseException | None = error
+    while known is not None:
+        names = {kind.__name__ for kind in type(known).__mro__}
+        if isinstance(known, UnicodeEncodeError):
+            return True
+        if "LocalProtocolError" in names and str(known).startswith("Illegal header"):
+            return True
+        known = known.__cause__
+    return False
 
 
 def _word(code: Any) -> str:
