@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx2
 import pytest
 from tests.gemini.making import api_model, asking, responses_of
 from tests.gemini.service import KEY, Failure, Reply, Service, chunk, error_body
@@ -260,3 +261,12 @@ def test_sdk_15_one_model_in_one_loop_after_another_keeps_no_connection(service:
     assert CLIENTS.count() == 0
     gc.collect()  # a connection that was left open would be warned about, which fails the test
     assert service.received[0].headers["x-goog-api-key"] == [KEY]
+
+
+@STREAMS
+async def test_err_1_a_client_that_its_owner_closed_is_said_to_be_so(service: Service, stream: bool) -> None:
+    client = httpx2.AsyncClient(verify=False)
+    await client.aclose()
+    error = await failure(service.url, http_client=client, http_options=None, stream=stream)
+    assert (error.kind, error.retryable) == ("connection", False)
+    assert "closed by its owner" in str(error)

@@ -180,6 +180,10 @@ def transport_error(provider: str, model: str, error: BaseException, *, started:
         return model_error(provider, model, kind="timeout", retryable=True, started=started)
     if names & _UNREADABLE:
         return model_error(provider, model, kind="invalid_response", retryable=False, started=started)
+    if type(error) is RuntimeError and "client has been closed" in str(error):
+        detail = "its HTTP client was closed by its owner; give the model one that stays open"
+        kind = "stream" if started else "connection"
+        return model_error(provider, model, kind=kind, retryable=False, started=started, detail=detail)
     if names & _CONNECTIONS or type(error) is OSError:  # not its subclasses: a missing file is no lost connection
         kind = "stream" if started else "connection"
         return model_error(provider, model, kind=kind, retryable=True, started=started)
