@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import pytest
 from tests.gemini.live_making import LIVE_2, LIVE_31, connected, frames_of, said_by, stay
 from tests.gemini.live_service import LiveServer
 
 from hookwork import Blob, Content, ModelRequest, ModelResponse, Part, text_content, user_content
-from hookwork.errors import ValidationError
+from hookwork.errors import ModelError, ValidationError
 from hookwork.live import (
     CANCELLED_CALLS,
     GENERATION_COMPLETE,
@@ -296,3 +297,21 @@ async def test_live_17_the_connection_goes_on_after_a_turn(server: LiveServer) -
     turn = [{"serverContent": {"modelTurn": {"parts": [{"text": "a"}]}}}, {"serverContent": {"turnComplete": True}}]
     responses = await said_by(server, *turn, *turn, *turn)
     assert [response.text for response in responses] == ["a", "", "a", "", "a", ""]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"toolCall": {"functionCalls": [{"id": "c", "name": "f", "args": {"x": float("nan")}}]}},
+        {"toolCall": {"functionCalls": [{"id": "c", "name": "f", "args": [1]}]}},
+        {"toolCall": {"functionCalls": {"a": 1}}},
+        {"serverContent": {"modelTurn": {"parts": [{"text": 5}]}}},
+        {"serverContent": {"modelTurn": {"parts": [{"inlineData": {"mimeType": "audio/pcm", "data": "***"}}]}}},
+        {"usageMetadata": {"promptTokenCount": 7.5}},
+    ],
+)
+async def test_err_1_a_live_message_that_cannot_be_read_is_a_model_error(server: LiveServer, message: Any) -> None:
+    with pytest.raises(ModelError) as caught:
+        await said_by(server, message)
+    assert (caught.value.kind, caught.value.retryable) == ("invalid_response", False)
+    assert (caught.value.provider, caught.value.after_first_chunk) == ("gcp.gemini", True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookwork.errors import HookworkError, LiveConnectionClosed, ModelError
+from hookwork.errors import HookworkError, LiveConnectionClosed, ModelError, ValidationError
 from hookwork_gemini.errors import translate, unread_message
 from hookwork_modelkit import model_error, transport_error
 
@@ -44,7 +44,7 @@ def opening_error(provider: str, model: str, error: Exception) -> ModelError | N
 
 def running_error(provider: str, model: str, error: Exception) -> Exception:
     """The error of an open connection: `LiveConnectionClosed` when the line is gone."""
-    if isinstance(error, HookworkError):
+    if isinstance(error, HookworkError) and not isinstance(error, ValidationError):
         return error
     code = close_code_of(error)
     if code is not None:
@@ -72,7 +72,7 @@ def is_unknown_message(error: Exception) -> bool:
 
 
 def _other(provider: str, model: str, error: Exception, *, started: bool) -> ModelError | None:
-    failed = translate(provider, model, error, started=started) or transport_error(
+    failed = translate(provider, model, error, started=started, answered=started) or transport_error(
         provider, model, error, started=started
     )
     if failed is None and started and isinstance(error, ValueError):
