@@ -8,6 +8,7 @@ as it is named.
 
 from __future__ import annotations
 
+import builtins
 import re
 import sqlite3
 import threading
@@ -19,7 +20,6 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import grpc
 from google.cloud.spanner_admin_database_v1.types import UpdateDatabaseDdlMetadata, UpdateDatabaseDdlRequest
@@ -85,7 +85,7 @@ class FakeSpanner:
         self.statements: list[str] = []
         self.failures: list[tuple[str, grpc.StatusCode, bool]] = []
         self.aborting = self._commits = 0
-        self._work: WeakKeyDictionary[sqlite3.Connection, tuple[Any, ...]] = WeakKeyDictionary()
+        self._work: dict[int, tuple[Any, ...]] = {}
         self._aborted: set[tuple[Any, ...]] = set()
         self._server = grpc.server(ThreadPoolExecutor(64))
         self._server.add_generic_rpc_handlers((self._spanner(), self._admin()))
@@ -185,7 +185,7 @@ class FakeSpanner:
     def _commit(self, request: Any) -> Any:
         db = self._ended(request.transaction_id)
         self._commits += 1
-        work = self._work.pop(db, ())
+        work = self._work.pop(id(db), ())
         if self.aborting and self._commits % self.aborting == 0 and work not in self._aborted:
             self._aborted.add(work)
             db.close()
@@ -195,7 +195,7 @@ class FakeSpanner:
         return CommitResponse(commit_timestamp=datetime.now(UTC))
 
     def _rollback(self, request: Any) -> Any:
-        self._ended(request.transaction_id).close()
+        self._given_up(request.transaction_id)
 
     def _execute(self, request: Any) -> Any:
         db, began, single = self._selected(request)
@@ -206,6 +206,7 @@ class FakeSpanner:
             raise
         finally:
             if single:
+                self._work.pop(id(db), None)
                 db.close()
         kinds = [
             next((_kind(row[place]) for row in rows if row[place] is not None), "STRING") for place in range(len(names))
@@ -303,7 +304,12 @@ class FakeSpanner:
     def _not_begun(self, id: bytes | None) -> None:
         """A transaction whose first statement fails has not begun: nobody is told its id."""
         if id is not None:
-            self._ended(id).close()
+            self._given_up(id)
+
+    def _given_up(self, id: bytes) -> None:
+        db = self._ended(id)
+        self._work.pop(builtins.id(db), None)
+        db.close()
 
     def _selected(self, request: Any) -> tuple[sqlite3.Connection, bytes | None, bool]:
         """The connection of a call, the id of a transaction it began, and whether it is for this call alone."""
@@ -328,8 +334,8 @@ class FakeSpanner:
         if _COLUMNS_OF in sql:
             return list(self._columns.get((database, given["p1"]), [])), ["column_name", "spanner_type"], None
         # What a transaction is about: the event it stores, else its last statement's first parameters.
-        if "INSERT INTO events" in sql or db not in self._work:
-            self._work[db] = (database, *(given.get(f"p{number}") for number in range(1, 5)))
+        if "INSERT INTO events" in sql or id(db) not in self._work:
+            self._work[id(db)] = (database, *(given.get(f"p{number}") for number in range(1, 5)))
         lite = sql.replace("INSERT OR UPDATE INTO", "INSERT OR REPLACE INTO").replace(" FOR UPDATE", "")
         try:
             cursor = db.execute(lite, given)
