@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookwork import Event
@@ -278,6 +278,7 @@ _route = st.one_of(st.sampled_from(["x", "y", "1", "true"]), st.booleans(), st.i
 _edge_route = st.one_of(st.none(), st.just(DEFAULT), _route, st.sets(_route, min_size=1, max_size=3))
 
 
+@settings(deadline=None)
 @given(st.lists(_edge_route, min_size=1, max_size=6), st.lists(st.sampled_from(["x", "y", "1", "true", "2"])))
 def test_edge_4_law(edge_routes: list[Any], given_routes: list[str]) -> None:
     """Against the rule as the spec words it, over any mix of edges (at most one of them DEFAULT)."""

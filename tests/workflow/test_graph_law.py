@@ -16,7 +16,9 @@ from tests.workflow.random_graphs import NESTED, Expected, Plan, World, answer, 
 from hookwork import Content, Event, FunctionResponse, Part
 from hookwork.errors import NothingToResume
 
-LAW = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+LAW = settings(
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 #: Runs after which a plan must have come to its end: each one answers, continues after a failure, or after a crash.
 RUNS = 80

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookwork import Agent, Event, FunctionResponse, NodeInfo, Part, Runner, text_content
@@ -188,6 +188,7 @@ def test_wb_27_names_that_mermaid_reserves(name: str) -> None:
     assert f">{name}<" in drawn(text)
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=12))
 def test_wb_27_law_any_route_is_drawn(route: str) -> None:
     """A route is free text: whatever it is, the picture stays one, with the same boxes."""

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookwork.errors import ConfigurationError
@@ -50,6 +50,7 @@ def test_rty_2_jitter_stays_below_the_cap() -> None:
     assert Retry(initial_delay=10, jitter=3, max_delay=0).delay(1, lambda: 0.0) == 0  # never negative
 
 
+@settings(deadline=None)
 @given(
     st.floats(0, 1e6), st.floats(0, 1e6), st.floats(-2, 10), st.floats(0, 5), st.integers(1, 2000), st.floats(0, 0.999)
 )

@@ -15,7 +15,7 @@ import attrs
 import msgspec
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookwork import Content, text_content
@@ -287,11 +287,13 @@ _json = st.recursive(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(_json)
 def test_per_3_law_json_values_are_their_own_form(value: Any) -> None:
     assert to_json(value) == value
 
 
+@settings(deadline=None)
 @given(st.builds(City, st.text(), st.integers(-(2**60), 2**60)))
 def test_per_3_law_live_and_replayed_inputs_are_equal(city: City) -> None:
     replayed = msgspec.json.decode(msgspec.json.encode(to_json(city)))
