@@ -265,13 +265,14 @@ async def test_dyn_10_run_ids_count_per_name_and_given_ones_do_not(kit: Any) -> 
     ]
 
 
-@pytest.mark.parametrize("run_id", ["", "1", "007", "a/b", "a@b", "a.b", "a~b", "t2", "2-1"])
-async def test_dyn_10_ids_that_are_not_free(kit: Any, run_id: str) -> None:
+@pytest.mark.parametrize("run_id", ["", "1", "007", "a/b", "a@b", "a.b", "a~b", "t2", "2-1", 7, b"x"])
+async def test_dyn_10_ids_that_are_not_free(kit: Any, run_id: Any) -> None:
     error = await failure(kit, START >> calling(lambda ctx, v: ctx.run_node(step("s"), run_id=run_id)))
     assert isinstance(error, InvalidRunId)
 
 
 async def test_dyn_11_and_12_branch_and_scope(kit: Any) -> None:
+    """DYN-11, DYN-12."""
     seen: list[tuple[str, str]] = []
 
     @node

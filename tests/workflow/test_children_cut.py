@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ async def test_dyn_22_a_cancelled_caller_takes_nothing_from_the_other(kit: Any) 
         second = asyncio.create_task(ctx.run_node(once.node(), 1, run_id="x"))
         await asyncio.sleep(0)
         first.cancel()
-        return await second
+        return int(await second)
 
     turn = await run_flow(kit, Workflow("wf", START >> parent))
     assert outputs(turn.events) == {"wf@1/parent@1/child@x": 2, "wf@1/parent@1": 2}
@@ -109,7 +110,7 @@ async def test_hk_3_a_context_whose_body_has_ended_starts_nothing(kit: Any, what
 
     await run_flow(kit, Workflow("wf", START >> body))
     [ctx] = kept
-    calls = {
+    calls: dict[str, Callable[[], Any]] = {
         "emit": lambda: ctx.emit(progress("late")),
         "run_node": lambda: ctx.run_node(child),
         "request_input": lambda: ctx.request_input("k", "?"),

@@ -369,3 +369,15 @@ def test_name_2_a_foreign_node_is_taken_as_it_is() -> None:
     foreign = Foreign()
     graph = compile_graph("wf", [Edge(START, foreign), Edge(foreign, a)])
     assert graph.nodes["foreign"] is foreign
+
+
+def test_gv_2_9_what_follows_from_a_value_that_is_no_node_is_not_told_as_well() -> None:
+    fault = only("not_a_node", START >> "b" >> c)
+    assert str(fault) == "'b' of type str cannot be a node; give a node, a function, an agent or a tool"
+    assert [fault.code for fault in faults(a >> "b")] == ["not_a_node", "no_start"]  # type: ignore[operator]
+
+
+def test_gv_16_a_workflow_without_name_says_what_is_missing() -> None:
+    with pytest.raises(GraphError, match="the first argument of a Workflow is its name, not Edges") as caught:
+        Workflow(START >> a)  # type: ignore[arg-type]
+    assert caught.value.code == "bad_name"

@@ -150,6 +150,7 @@ async def test_agt_16_hooks_run_per_entry_and_not_for_what_is_done_or_waits(kit:
 
 
 async def test_case_flow_1_the_next_step_is_not_even_begun_while_the_first_one_waits(kit: Any) -> None:
+    """CASE-FLOW-1, CPA-2, WT-32."""
     begun: list[str] = []
 
     def build() -> Any:

@@ -140,6 +140,8 @@ async def test_wfa_3_a_talkative_sibling_does_not_hold_the_error_back(kit: Any) 
 
 @pytest.mark.parametrize("kind", ["sequence", "loop"])
 async def test_cpa_1_an_error_ends_the_run_and_later_children_do_not_run(kit: Any, kind: str) -> None:
+    """CPA-1, WT-31: also when the consumer keeps iterating."""
+
     async def broken(ctx: Any) -> None:
         raise ValueError("broken")
 

@@ -134,5 +134,7 @@ def build_node(value: Any) -> Node:
 
     node = extensions().first("build_node", value=value)
     if node is None:
-        raise GraphError(f"{value!r} of type {type(value).__name__} cannot be a node; is hookwork-workflow installed?")
+        known = extensions().provider_names("build_node")
+        hint = "give a node, a function, an agent or a tool" if known else "is hookwork-workflow installed?"
+        raise GraphError(f"{value!r} of type {type(value).__name__} cannot be a node; {hint}")
     return node  # type: ignore[no-any-return]

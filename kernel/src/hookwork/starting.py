@@ -27,6 +27,8 @@ _NUMBER = re.compile(r"[0-9]+")
 
 def check_run_id(run_id: str) -> str:
     """A run id that a caller may give (ACT-30). Raises InvalidRunId."""
+    if not isinstance(run_id, str):
+        raise InvalidRunId(f"a run id is text, not {type(run_id).__name__}")
     if not run_id or _KERNEL_CHARACTERS.search(run_id) or _KERNEL_RUN_ID.fullmatch(run_id):
         raise InvalidRunId(
             f"run id {run_id!r} is not free: ids are non-empty, without / @ . ~, and not of the form t<n> or <n>-<n>"

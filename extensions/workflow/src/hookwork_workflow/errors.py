@@ -67,8 +67,9 @@ class GraphChanged(HookworkError, RuntimeError):
 
     def __init__(self, workflow: str, stored: str, current: str) -> None:
         super().__init__(
-            f'workflow "{workflow}" has changed since this run was paused (graph {stored}, now {current}); resume it '
-            "with the graph it was begun with, or let the workflow accept changed graphs"
+            f'workflow "{workflow}" has changed since this run was paused (graph {stored}, now {current}); an '
+            "answer to it is stored: go on by its invocation id with the graph it was begun with, or with "
+            "allow_changed_graph=True"
         )
         self.workflow = workflow
         self.stored = stored

@@ -178,6 +178,9 @@ def compile_graph(name: str, edges: Any, *, state_schema: Any = None, enclosing:
         source, target = builder.node(edge.source), builder.node(edge.target)
         if source is not None and target is not None:
             resolved.append(Edge(source, target, edge.route, optional=edge.optional))
-    faults = builder.faults + check(name, builder.nodes, resolved, state_schema=state_schema, enclosing=enclosing)
-    raise_all(name, faults)
+    found = check(name, builder.nodes, resolved, state_schema=state_schema, enclosing=enclosing)
+    if len(resolved) < len(declared):  # what only the edges that lead nowhere would have reached is no fault of its own
+        begun = any(edge.source is START for edge in declared)
+        found = [fault for fault in found if fault.code != "unreachable" and not (begun and fault.code == "no_start")]
+    raise_all(name, builder.faults + found)
     return Graph(name, builder.nodes, resolved)

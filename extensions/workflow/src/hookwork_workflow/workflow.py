@@ -67,6 +67,9 @@ class Workflow(GraphNode[Any, Any]):
         timeout: float | None = None,
         config: NodeConfig | None = None,
     ) -> None:
+        if not isinstance(name, str):
+            kind = type(name).__name__
+            raise GraphError(f"the first argument of a Workflow is its name, not {kind}", code="bad_name")
         where = f"workflow {name!r}"
         if on_message_while_waiting not in WHILE_WAITING:
             raise GraphError(
