@@ -22,6 +22,7 @@ from hookwork_llm.compaction.size import reported_size
 from hookwork_llm.contents import build_contents
 from hookwork_llm.contents.cache import rebuild_contents
 from hookwork_llm.contents.compaction import plan_compaction
+from hookwork_llm.contents.kept import Kept
 from hookwork_llm.contents.summaries import Survivors, standing_summaries, visible_summaries
 from hookwork_testkit import ScriptedModel
 from hookwork_workflow import ParallelAgent
@@ -38,7 +39,7 @@ class Steps:
 
 
 @contextmanager
-def counted() -> Iterator[Steps]:
+def counted(home: str = HOME) -> Iterator[Steps]:
     steps = Steps()
 
     def in_frame(frame: FrameType, event: str, argument: Any) -> Any:
@@ -47,7 +48,7 @@ def counted() -> Iterator[Steps]:
         return in_frame
 
     def on_call(frame: FrameType, event: str, argument: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(HOME):
+        if not frame.f_code.co_filename.startswith(home):
             return None
         frame.f_trace_opcodes = True
         return in_frame
@@ -149,18 +150,44 @@ def test_cmp_11_a_plan_costs_what_the_history_holds_and_no_product_of_it(branch:
 
 
 @pytest.mark.parametrize("branch", ["", "par.a"])
-def test_cmp_11_with_what_stands_known_a_plan_is_linear_in_the_events_whatever_was_replaced(branch: str) -> None:
-    """The records are carried on, so that each excludes everything beside it: what was replaced is not read again."""
+def test_cmp_11_con_16_a_new_record_costs_what_it_says_itself_whatever_was_replaced(branch: str) -> None:
+    """The records are carried on, so that each excludes everything beside it: nothing but the last is read again."""
     costs = []
     for rounds in (20, 80):
         events = History(rounds, "carried on").events
-        survivors = Survivors()
-        survivors.extend(events[:-1], range(len(events) - 1), branch=branch, scope="")
+        last = max(i for i, event in enumerate(events) if branch in ("", event.branch))
+        record = events[last].actions.compaction
+        assert record is not None
+        kept = Kept(branch)
+        kept.extend(events[:last], range(last))
         with counted() as steps:
-            survivors.extend(events, [len(events) - 1], branch=branch, scope="")
-            plan_compaction(events, range(len(events)), branch=branch, scope="", standing=survivors.summaries)
-        costs.append(steps.count / len(events))
-    assert costs[1] <= 1.5 * costs[0], costs
+            kept.extend(events, range(last, len(events)))
+            assert sum(not isinstance(item, int) for item in kept.items()) == (1 if branch else 3)
+        costs.append(steps.count / (20 + len(record.excluded_events)))
+    assert 0 < costs[1] <= 1.1 * costs[0], costs
+
+
+async def test_con_16_prompts_of_a_compacted_chat_cost_the_same_at_any_length() -> None:
+    """Sixteen turns with their new records, in front of which 32 or 240 turns lie."""
+
+    class Short:
+        async def summarize(self, events: Sequence[Event]) -> tuple[Content, None]:
+            return text_content("short", role="model"), None
+
+    root = LlmAgent(name="chat", model=ScriptedModel(lambda request: "said"))
+    config = EventsCompaction(compaction_interval=2, overlap_size=1, summarizer=Short())
+    costs: dict[int, int] = {32: 0, 240: 0}
+    async with Runner(root, sessions="memory:", settings=NO_SETTINGS, events_compaction=config) as runner:
+        for turn in range(256):
+            run = runner.run(user_id="u", session_id="s", message="go")
+            begin = next((begin for begin in costs if begin <= turn < begin + 16), None)
+            if begin is None:
+                await run.wait()
+                continue
+            with counted(f"{HOME}/contents") as steps:
+                await run.wait()
+            costs[begin] += steps.count
+    assert 0 < costs[240] <= 1.1 * costs[32], costs
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -198,6 +225,33 @@ async def test_cmp_4_con_16_a_turn_of_a_branched_tree_costs_no_more_than_its_eve
             stored = await sessions.get_session(app_name="par", user_id="u", session_id="s")
             costs.append(steps.count / len(stored.events))
     assert costs[1] <= 1.8 * costs[0], costs
+
+
+async def test_cmp_4_con_16_windows_and_prompts_of_a_branched_tree_cost_the_same_at_any_length() -> None:
+    """All of a compacted tree's turns, windows and prompts of three branches, behind 16 and behind 112 turns.
+
+    In between a window is merged with its lane's earlier summaries: that one costs what its record excludes (CMP-3).
+    """
+
+    class Short:
+        async def summarize(self, events: Sequence[Event]) -> tuple[Content, None]:
+            return text_content("short", role="model"), None
+
+    children = [LlmAgent(name=name, model=ScriptedModel(lambda request: "said")) for name in "abc"]
+    root = ParallelAgent(name="par", sub_agents=children)
+    config = EventsCompaction(compaction_interval=6, overlap_size=1, summarizer=Short())
+    costs: dict[int, int] = {16: 0, 112: 0}
+    async with Runner(root, sessions="memory:", settings=NO_SETTINGS, events_compaction=config) as runner:
+        for turn in range(128):
+            run = runner.run(user_id="u", session_id="s", message="go")
+            begin = next((begin for begin in costs if begin <= turn < begin + 16), None)
+            if begin is None:
+                await run.wait()
+                continue
+            with counted() as steps:
+                await run.wait()
+            costs[begin] += steps.count
+    assert 0 < costs[112] <= 1.1 * costs[16], costs
 
 
 async def test_con_16_the_prompt_is_the_same_with_what_is_carried_on_and_without() -> None:

@@ -214,6 +214,12 @@ def compact(world: World, how: str, number: int, branch: str, *, interval: int, 
     timeline = Timeline(world.session)
     if how == "slide":
         window = sliding_window(timeline, interval=interval, overlap=overlap, fit=fit)
+        world.session.log.slots.clear()
+        anew = Timeline(world.session)
+        assert sliding_window(anew, interval=interval, overlap=overlap, fit=fit) == window
+        anew.look_everywhere()
+        assert sliding_window(anew, interval=interval, overlap=overlap, fit=fit) == window
+        assert window is None or span_of(anew, window) == span_of(timeline, window)
     else:
         events = timeline.events
         window = tail_window(

@@ -72,7 +72,6 @@ class Links:
         delegated = {id(call) for call in history.open_delegations()} if timeline.session.log.has_scopes else set()
         for call in history.calls:
             self._take(call, history, waits=id(call) in delegated)
-        self._block_collisions()
 
     def _take(self, call: Call, history: HistoryIndex, *, waits: bool) -> None:
         answers = [response.position for response in call.responses]
@@ -87,33 +86,37 @@ class Links:
             self.blocked.add(call.position)
             self.blocked.update(together)
 
-    def _block_collisions(self) -> None:
-        """Block events that a record cannot tell from one of another lane: same invocation, same moment."""
+    def _collisions(self, nearby: Iterable[int]) -> Iterator[int]:
+        """Events that a record cannot tell from one of another lane: same invocation, same moment."""
         timeline = self._timeline
         events = timeline.events
         seen: dict[tuple[str, float, str], int] = {}
-        for position in timeline.live:
+        for position in nearby:
             event = events[position]
             if event.actions.compaction is not None:
                 continue
             key = (event.invocation_id, event.timestamp, event.isolation_scope)
             other = seen.setdefault(key, position)
             if other != position and timeline.lane(other) != timeline.lane(position):
-                self.blocked.update((other, position))
+                yield from (other, position)
 
     def runs(self, lane: Lane, sequence: Sequence[int]) -> list[tuple[int, int]]:
         """`free_runs` of a sequence of events of ``lane``."""
+        if not sequence:
+            return []
         inside = set(sequence)
+        times = {self._timeline.events[position].timestamp for position in sequence}
+        nearby = self._timeline.near(min(times), max(times))
         links = [link for link in self._links if not inside.isdisjoint(link)]
-        return free_runs(sequence, [*links, *self._moments(lane, inside)], self.blocked)
+        blocked = self.blocked.union(self._collisions(nearby))
+        return free_runs(sequence, [*links, *self._moments(lane, times, nearby)], blocked)
 
-    def _moments(self, lane: Lane, inside: set[int]) -> list[list[int]]:
+    def _moments(self, lane: Lane, times: set[float], nearby: Iterable[int]) -> list[list[int]]:
         """Events of the lane with one timestamp: a span of time takes all of them or none."""
         timeline = self._timeline
         events = timeline.events
-        times = {events[position].timestamp for position in inside}
         moments: dict[float, list[int]] = {}
-        for position in timeline.live:
+        for position in nearby:
             at = events[position].timestamp
             if at in times and events[position].actions.compaction is None and timeline.lane(position) == lane:
                 moments.setdefault(at, []).append(position)

@@ -48,7 +48,7 @@ def span_of(timeline: Timeline, window: Window) -> Span:
     inside = set(window.positions)
     covered = [(at, Coverage(seed)) for at, seed in zip(window.seeds, seeds, strict=True)]
     excluded = []
-    for position in timeline.live:
+    for position in timeline.near(start, end):
         event = events[position]
         if position in inside or not start <= event.timestamp <= end or is_compaction(event):
             continue

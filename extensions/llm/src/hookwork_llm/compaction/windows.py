@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 
 import msgspec
 
@@ -84,7 +85,6 @@ class _Sliding:
         self.is_fresh = frozenset(fresh)
         self.interval = interval
         self.overlap = overlap
-        self.sequence = timeline.in_lane(lane, timeline.live)
 
     def find(self) -> list[int]:
         """The due window's positions, empty when no stretch can be summarised now."""
@@ -113,7 +113,7 @@ class _Sliding:
 
         Invocations that wait for an answer, and what is left of them, would otherwise fill up the interval for ever.
         """
-        sequence = [p for p in self.sequence if p >= self.fresh[0]]
+        sequence = self.timeline.in_lane(self.lane, self.fresh[0])
         runs = (sequence[begin:end] for begin, end in self.links.runs(self.lane, sequence))
         return [p for run in runs if self._is_worth(run, MIN_EVENTS) for p in run if p in self.is_fresh]
 
@@ -128,8 +128,16 @@ class _Sliding:
 
     def _between(self, first: int, behind: int) -> list[int]:
         """The lane's events from ``overlap`` invocations in front of the one at ``first`` up to ``behind``."""
-        begin = self._overlap_begin(first, self.sequence)
-        return [p for p in self.sequence if begin <= p < behind]
+        return self.timeline.in_lane(self.lane, self._overlap_begin_in_lane(first), behind)
+
+    def _overlap_begin_in_lane(self, first: int) -> int:
+        """`_overlap_begin` with the whole lane in front of ``first``."""
+        if not self.overlap:
+            return first
+        this = self.timeline.events[first].invocation_id
+        begins = self.timeline.begins_newest_first(self.lane)
+        earlier = [p for _, p in islice((b for b in begins if b[1] < first and b[0] != this), self.overlap)]
+        return earlier[-1] if earlier else first
 
     def _overlap_begin(self, first: int, sequence: Sequence[int]) -> int:
         events = self.timeline.events
@@ -175,8 +183,10 @@ class _Sliding:
         fresh = [position for position in stretch if position in self.is_fresh]
         if len(fresh) < least:
             return False
-        grows = bool(self.sequence) and stretch[-1] == self.sequence[-1]
-        return not grows or len(_invocations(self.timeline, fresh)) >= (self.interval + 1) // 2
+        return (
+            not self.timeline.ends_lane(stretch[-1])
+            or len(_invocations(self.timeline, fresh)) >= (self.interval + 1) // 2
+        )
 
 
 def _invocations(timeline: Timeline, positions: Iterable[int]) -> list[str]:
@@ -249,19 +259,12 @@ def seeds_of(timeline: Timeline, lane: Lane, window: Sequence[int]) -> list[int]
     if not window:
         return []
     end = max(events[position].timestamp for position in window)
-    spans: list[tuple[float, float, int]] = []
-    for position in timeline.records:
+    found = []
+    for position in timeline.standing(lane):
         compaction = events[position].actions.compaction
-        assert compaction is not None
-        if (events[position].branch, events[position].isolation_scope) == lane and compaction.start_timestamp <= end:
-            spans.append((compaction.start_timestamp, -compaction.end_timestamp, -position))
-    kept: list[int] = []
-    reach = float("-inf")
-    for _, negative_end, negative_position in sorted(spans):
-        if -negative_end > reach:
-            reach = -negative_end
-            kept.append(-negative_position)
-    return kept
+        if compaction is not None and compaction.start_timestamp <= end:
+            found.append(position)
+    return found
 
 
 # --- what a summarizer can take ---------------------------------------------------------------------------------------

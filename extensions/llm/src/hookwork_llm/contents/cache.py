@@ -11,9 +11,10 @@ from hookwork.records.session import live_positions
 from hookwork_llm.contents.builder import Transcript
 from hookwork_llm.contents.compaction import CompactionPlan, plan_compaction
 from hookwork_llm.contents.current_turn import others_words, turn_start
+from hookwork_llm.contents.kept import Kept
 from hookwork_llm.contents.opening import delegating_call, said, stored_opening, with_no_reply_note
 from hookwork_llm.contents.sequence import PromptContents
-from hookwork_llm.contents.summaries import Summary, Survivors
+from hookwork_llm.contents.visibility import has_tool_parts
 
 if TYPE_CHECKING:
     from hookwork.records.session import Session
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _SLOT = "hookwork_llm.contents"
 _RELAYED = "hookwork_llm.relayed"
-_SUMMARIES = "hookwork_llm.summaries"
+_KEPT = "hookwork_llm.kept"
 #: Entries a log keeps. More than a tree of agents on a few branches needs; scopes of finished tasks make room.
 _MAX_ENTRIES = 64
 
@@ -40,6 +41,7 @@ def build_contents(
     single_turn: bool = False,
     place: View | None = None,
     extra: Sequence[Content] = (),
+    anew: bool = False,
 ) -> PromptContents:
     """The contents of the next request of ``agent``, always a valid prompt (core §4.5).
 
@@ -56,10 +58,12 @@ def build_contents(
         place: the activation of a single-turn agent: only what was said there counts, and nothing of attempts that
             failed (workflow RTY-5).
         extra: contents of this request alone (preloaded memory, a correction); they go last.
+        anew: look at the whole history, and keep nothing of it for the next request.
 
     Returns:
         A read-only sequence. Cost: O(events since the agent's last request on this log), whatever the log's length;
-        O(events) for the first request, after a rewind or a new compaction record, and for a handle behind the log.
+        O(what no summary stands for and events with calls) after a new compaction record; O(events) for the first
+        request, after a rewind, in a scope after a new record, and for a handle behind the log.
     """
     if place is not None:
         transcript = _at_place(session, place, agent_name, branch, isolation_scope, pairs_by_id)
@@ -67,6 +71,8 @@ def build_contents(
         transcript = _current_turn(
             session, agent_name, branch, isolation_scope, pairs_by_id, compaction, alone=single_turn
         )
+    elif anew:
+        transcript = _from_history(session, agent_name, branch, isolation_scope, pairs_by_id, compaction)
     else:
         transcript = _cached(session, agent, agent_name, branch, isolation_scope, pairs_by_id, compaction)
     if not isolation_scope and not single_turn:
@@ -77,14 +83,7 @@ def build_contents(
 
 def rebuild_contents(session: Session, **arguments: Any) -> PromptContents:
     """`build_contents` without the cache: the reference that the cached prompt must equal."""
-    slots = session.log.slots
-    cached = {name: slots.pop(name) for name in (_SLOT, _SUMMARIES) if name in slots}
-    try:
-        return build_contents(session, **arguments)
-    finally:
-        for name in (_SLOT, _SUMMARIES):
-            slots.pop(name, None)
-        slots.update(cached)
+    return build_contents(session, anew=True, **arguments)
 
 
 def _cached(
@@ -136,35 +135,49 @@ def _empty(session: Session, name: str, branch: str, scope: str, pairs_by_id: bo
 
 def _whole(session: Session, name: str, branch: str, scope: str, pairs_by_id: bool, compaction: bool) -> Transcript:
     """A transcript of all live events of the handle."""
+    if not compaction or scope or not session.is_current:
+        return _from_history(session, name, branch, scope, pairs_by_id, compaction)
+    transcript = _empty(session, name, branch, scope, pairs_by_id)
+    events = session.events[:]
+    _take_kept(transcript, events, _kept(session, branch))
+    transcript.position = len(events)
+    return transcript
+
+
+def _from_history(
+    session: Session, name: str, branch: str, scope: str, pairs_by_id: bool, compaction: bool
+) -> Transcript:
+    """The same with nothing known but the events."""
     transcript = _empty(session, name, branch, scope, pairs_by_id)
     events = session.events[:]
     transcript.begin = _begin(session, scope)
     positions = live_positions(events) if session.log.has_rewinds else range(transcript.begin, len(events))
-    plan = None
-    if compaction:
-        standing = _standing(session, events, positions, branch, scope)
-        plan = plan_compaction(events, positions, branch=branch, scope=scope, standing=standing)
+    plan = plan_compaction(events, positions, branch=branch, scope=scope) if compaction else None
     _take_all(transcript, events, positions, plan)
     transcript.position = len(events)
     return transcript
 
 
-def _standing(
-    session: Session, events: Sequence[Event], positions: Sequence[int], branch: str, scope: str
-) -> Sequence[Summary] | None:
-    """The standing summaries, carried on from the last time; None for an older view of the log: look anew."""
-    if not session.is_current:
-        return None
-    kept: dict[Any, Survivors] = session.log.slots.setdefault(_SUMMARIES, {})
-    key = (branch, scope, session.start)
-    found = kept.pop(key, None) or Survivors()
-    if found.position < len(events):
-        new = range(found.position, len(events)) if found.position else positions
-        found.extend(events, new, branch=branch, scope=scope)
-    while len(kept) >= _MAX_ENTRIES:
-        del kept[next(iter(kept))]
-    kept[key] = found
-    return found.summaries
+def _take_kept(transcript: Transcript, events: Sequence[Event], kept: Kept) -> None:
+    for item in kept.items():
+        if isinstance(item, int):
+            transcript.take(item, events[item], covered=item in kept.covered)
+        else:
+            transcript.insert((item.content,))
+
+
+def _kept(session: Session, branch: str) -> Kept:
+    """What prompts of a branch are made of, carried on from the last time; for a handle that shows the log's end."""
+    entries: dict[str, Kept] = session.log.slots.setdefault(_KEPT, {})
+    found = entries.pop(branch, None) or Kept(branch)
+    if found.position < session.length:
+        events = session.events[:]
+        fresh = found.position == 0 and session.log.has_rewinds
+        found.extend(events, live_positions(events) if fresh else range(found.position, len(events)))
+    while len(entries) >= _MAX_ENTRIES:
+        del entries[next(iter(entries))]
+    entries[branch] = found
+    return found
 
 
 def _begin(session: Session, scope: str) -> int:
@@ -233,16 +246,8 @@ def _take_all(
         event = events[position]
         if position not in covered:
             transcript.take(position, event)
-        elif _has_tool_parts(event):
+        elif has_tool_parts(event):
             transcript.take(position, event, covered=True)  # what comes later may be about its calls
-
-
-def _has_tool_parts(event: Event) -> bool:
-    if event.content is not None:
-        for part in event.content.parts:
-            if part.function_call is not None or part.function_response is not None:
-                return True
-    return False
 
 
 def _head(

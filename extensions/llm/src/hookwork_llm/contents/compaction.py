@@ -29,17 +29,15 @@ def plan_compaction(
     branch: str,
     scope: str,
     whole: bool = True,
-    standing: Sequence[Summary] | None = None,
 ) -> CompactionPlan:
     """What the visible compaction records among ``positions`` cover, and where their summaries stand.
 
     With ``whole`` unset (a prompt that begins in the middle of the history) a record that covers none of these events
-    is left out. ``standing``: those records, where they are known already (`Survivors`). Cost: O(events * log(records))
-    besides that of `standing_summaries`; an event in the span of several records is looked up in each of them.
+    is left out. Cost: O(events * log(records)) besides that of `standing_summaries`; an event in the span of several
+    records is looked up in each of them.
     """
     plan = CompactionPlan()
-    if standing is None:
-        standing = standing_summaries(visible_summaries(events, positions, branch=branch, scope=scope), events)
+    standing = standing_summaries(visible_summaries(events, positions, branch=branch, scope=scope), events)
     if not standing:
         return plan
     first = _cover(plan, events, positions, standing, branch=branch, scope=scope)
@@ -48,7 +46,7 @@ def plan_compaction(
         if place is None:
             if not whole:
                 continue
-            place = _place_of(record, events, positions)
+            place = place_of(record, events, positions)
         plan.summaries.setdefault(place, []).append(record.content)
     return plan
 
@@ -83,7 +81,7 @@ def _cover(
     return first
 
 
-def _place_of(record: Summary, events: Sequence[Event], positions: Sequence[int]) -> int:
+def place_of(record: Summary, events: Sequence[Event], positions: Sequence[int]) -> int:
     """Where a summary stands whose events are not loaded: before the first event that is no older than its span."""
     for position in positions:
         if position >= record.position:

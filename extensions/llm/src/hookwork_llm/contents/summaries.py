@@ -70,14 +70,33 @@ def visible_summaries(
                 yield Summary(position, record, content)
 
 
+class Places:
+    """The first position of every event, by how records name it; made when asked for and carried on."""
+
+    __slots__ = ("_first", "_known")
+
+    def __init__(self) -> None:
+        self._first: dict[Key, int] = {}
+        self._known = 0
+
+    def of(self, key: Key, events: Sequence[Event]) -> int:
+        """-1 for one that is not among ``events``, which only grow from call to call."""
+        first = self._first
+        for position in range(self._known, len(events)):
+            event = events[position]
+            first.setdefault((event.invocation_id, event.timestamp), position)
+        self._known = len(events)
+        return first.get(key, -1)
+
+
 class _Replacing:
     """Whether one record stands for all events of another, over one history."""
 
     __slots__ = ("_earliest_behind", "_events", "_places")
 
-    def __init__(self, events: Sequence[Event]) -> None:
+    def __init__(self, events: Sequence[Event], places: Places | None = None) -> None:
         self._events = events
-        self._places: dict[Key, int] | None = None
+        self._places = places if places is not None else Places()
         self._earliest_behind: list[float] | None = None
 
     def __call__(self, wider: Summary, narrower: Summary) -> bool:
@@ -90,12 +109,7 @@ class _Replacing:
 
     def _place(self, key: Key) -> int:
         """The first position of an event; -1 for one that is not loaded."""
-        if self._places is None:
-            places: dict[Key, int] = {}
-            for position, event in enumerate(self._events):
-                places.setdefault((event.invocation_id, event.timestamp), position)
-            self._places = places
-        return self._places.get(key, -1)
+        return self._places.of(key, self._events)
 
     def _came_between(self, wider: Summary, narrower: Summary) -> bool:
         """Whether the narrower, later record stands for an event that the wider one could not know yet."""
@@ -113,7 +127,9 @@ class _Replacing:
         return False
 
 
-def standing_summaries(summaries: Iterable[Summary], events: Sequence[Event]) -> list[Summary]:
+def standing_summaries(
+    summaries: Iterable[Summary], events: Sequence[Event], places: Places | None = None
+) -> list[Summary]:
     """The records without those that a wider one, or a later one of the same span, stands for; starts ascend.
 
     Cost: O(records * log(records) + what they exclude), as a pair is told apart by its first difference; records whose
@@ -121,7 +137,7 @@ def standing_summaries(summaries: Iterable[Summary], events: Sequence[Event]) ->
     """
     kept: list[Summary] = []
     reaching: list[Summary] = []  # of those, the ones that do not end before the record at hand begins
-    replaces = _Replacing(events)
+    replaces = _Replacing(events, places)
     for summary in sorted(summaries, key=lambda summary: (summary.start, -summary.end, -summary.position)):
         reaching = [other for other in reaching if other.end >= summary.start]
         if not any(replaces(other, summary) for other in reaching):
@@ -131,17 +147,22 @@ def standing_summaries(summaries: Iterable[Summary], events: Sequence[Event]) ->
 
 
 class Survivors:
-    """The standing summaries that one branch and scope sees, kept with the log and carried on by what is appended."""
+    """The standing summaries that one branch and scope sees, kept with the log and carried on by what is appended.
 
-    __slots__ = ("position", "summaries")
+    ``seen``: all records among the events taken in last, standing or not.
+    """
+
+    __slots__ = ("_places", "position", "seen", "summaries")
 
     def __init__(self) -> None:
         self.position = 0
         self.summaries: list[Summary] = []
+        self.seen: list[Summary] = []
+        self._places = Places()
 
     def extend(self, events: Sequence[Event], positions: Iterable[int], *, branch: str, scope: str) -> None:
         """Take in further events; ``positions`` ascend."""
-        new = list(visible_summaries(events, positions, branch=branch, scope=scope))
-        if new:
-            self.summaries = standing_summaries([*self.summaries, *new], events)
+        self.seen = list(visible_summaries(events, positions, branch=branch, scope=scope))
+        if self.seen:
+            self.summaries = standing_summaries([*self.summaries, *self.seen], events, self._places)
         self.position = len(events)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hookwork.records.content import Part
+from hookwork.records.event import Event
 from hookwork.records.history import KINDS
 
 
@@ -56,6 +57,15 @@ def shown_parts(parts: Sequence[Part]) -> Sequence[Part]:
 
 def _is_hidden(part: Part) -> bool:
     return is_empty(part) or is_request(part) or is_recording(part)
+
+
+def has_tool_parts(event: Event) -> bool:
+    """Whether an event has calls or responses."""
+    if event.content is not None:
+        for part in event.content.parts:
+            if part.function_call is not None or part.function_response is not None:
+                return True
+    return False
 
 
 def is_blank(parts: Sequence[Part]) -> bool:
