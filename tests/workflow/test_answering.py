@@ -252,7 +252,7 @@ async def test_rpl_8_a_changed_graph_is_refused_unless_the_workflow_accepts_it(k
     lab = kit.Lab(build)
     await lab.run("hi")
     changed[0] = True
-    with pytest.raises(GraphChanged, match="go on by its invocation id .* or with allow_changed_graph=True"):
+    with pytest.raises(GraphChanged, match=r"go on by its invocation id .* or with allow_changed_graph=True"):
         await answered(lab, {"q": "yes"})
     lab.build = lambda: build(allow_changed_graph=True)
     assert (await lab.run(invocation_id=await lab.first_invocation())).outcome.output == "c(b(yes))"
