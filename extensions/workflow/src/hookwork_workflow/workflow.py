@@ -79,6 +79,10 @@ class Workflow(GraphNode[Any, Any]):
         for option, value in (("max_concurrency", max_concurrency), ("max_activations", max_activations)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
                 raise GraphError(f"{where}: {option} is a whole number, not {value!r}", code="bad_setting")
+        if max_activations < 1:
+            raise GraphError(
+                f"{where}: max_activations is a whole number from 1, not {max_activations}", code="bad_setting"
+            )
         self.name = name
         self.description = description
         self.edges = flatten(*edges)
@@ -204,6 +208,8 @@ class WorkflowAgent(Agent):
         from hookwork_workflow.scheduler import run_graph
 
         workflow: Workflow = self.workflow
+        if workflow.config.retry is not None or workflow.config.timeout:
+            return _as_node(ctx, workflow, self._input(ctx))
         events = run_graph(ctx, workflow, self._input(ctx))
         return events if workflow.output_schema is None else _checked(events, workflow, ctx.path)
 
@@ -254,6 +260,27 @@ class WorkflowAgent(Agent):
     def closables(self) -> Iterable[Any]:
         for node in self.workflow.graph.nodes.values():
             yield from getattr(node, "closables", lambda: ())()
+
+
+async def _as_node(ctx: InvocationContext, workflow: Workflow, input: Any) -> AsyncGenerator[Event, None]:
+    """A root graph that may be tried again or has a limit: it runs as the node that it is, at the agent's own place."""
+    from hookwork.node import Pause
+    from hookwork.node_activation import NodeActivation
+
+    activation = NodeActivation(
+        ctx._inv,
+        workflow,
+        ctx.path,
+        owner=ctx.agent,
+        input=input,
+        branch=ctx.branch,
+        scope=ctx.isolation_scope,
+    )
+    async with aclosing(activation) as events:
+        async for event in events:
+            yield event
+    if activation.status == "paused":
+        raise Pause
 
 
 async def _checked(events: AsyncGenerator[Event, None], workflow: Workflow, path: str) -> AsyncGenerator[Event, None]:
