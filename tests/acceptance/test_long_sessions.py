@@ -1,0 +1,106 @@
+"""The framework's own share of a turn does not grow with the session (services LOG-10; issue 4), in counted steps."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import hookwork
+import hookwork_inmemory
+import hookwork_llm
+import hookwork_workflow
+from hookwork import Runner
+from hookwork.settings import NO_SETTINGS
+from hookwork_llm import LlmAgent, tool
+from hookwork_testkit import ScriptedModel, call, text
+from hookwork_workflow import ParallelAgent, SequentialAgent
+
+HOMES = tuple(str(Path(str(module.__file__)).parent) for module in (hookwork, hookwork_llm, hookwork_workflow))
+STORE = str(Path(str(hookwork_inmemory.__file__)).parent)
+TURNS = 2_000
+#: How many turns are counted at either end.
+SHARE = 4
+
+
+class Steps:
+    """Instructions that the interpreter carried out in code of the kit."""
+
+    count = 0
+
+
+@contextmanager
+def counted() -> Iterator[Steps]:
+    steps = Steps()
+    homes = (*HOMES, STORE)
+
+    def in_frame(frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "opcode":
+            steps.count += 1
+        return in_frame
+
+    def on_call(frame: FrameType, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(homes):
+            return None
+        frame.f_trace_opcodes = True
+        return in_frame
+
+    before = sys.gettrace()
+    sys.settrace(on_call)
+    try:
+        yield steps
+    finally:
+        sys.settrace(before)
+
+
+@tool(inline=True)
+def look() -> str:
+    """Looks."""
+    return "seen"
+
+
+def speaks(name: str) -> LlmAgent:
+    return LlmAgent(name=name, model=ScriptedModel(lambda request: "said"))
+
+
+def uses_a_tool(name: str) -> LlmAgent:
+    def respond(request: Any) -> Any:
+        newest = request.contents[-1].parts[-1]
+        return text("said") if newest.function_response is not None else call("look")
+
+    return LlmAgent(name=name, model=ScriptedModel(respond), tools=[look])
+
+
+ROOTS = {
+    "chat": lambda: speaks("chat"),
+    "with a tool": lambda: uses_a_tool("chat"),
+    "sequence": lambda: SequentialAgent(name="seq", sub_agents=[speaks("a"), uses_a_tool("b")]),
+    "parallel": lambda: ParallelAgent(name="par", sub_agents=[speaks("a"), uses_a_tool("b")]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ROOTS)
+async def test_log_10_con_16_a_turn_costs_the_same_after_two_thousand(shape: str) -> None:
+    """Contents building included: the same steps in the fourth turns as in the last ones."""
+    costs = await _costs(shape, TURNS, {SHARE: 0, TURNS - SHARE: 0})
+    assert 0 < costs[TURNS - SHARE] <= 1.02 * costs[SHARE], costs
+
+
+async def _costs(shape: str, turns: int, costs: dict[int, int], **options: Any) -> dict[int, int]:
+    async with Runner(ROOTS[shape](), sessions="memory:", settings=NO_SETTINGS, **options) as runner:
+        for turn in range(turns):
+            run = runner.run(user_id="u", session_id="s", message="go")
+            begin = next((begin for begin in costs if begin <= turn < begin + SHARE), None)
+            if begin is None:
+                await run.wait()
+                continue
+            with counted() as steps:
+                await run.wait()
+            costs[begin] += steps.count
+    return costs
