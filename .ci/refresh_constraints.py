@@ -18,15 +18,23 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def pinned(lock: dict[str, object]) -> list[str]:
-    """``name==version`` of every package of the lock that does not live in this workspace."""
+    """``name==version`` of every package of the lock that does not live in this workspace.
+
+    Where newer Pythons could have a newer version, the oldest is pinned: one closure for all of them.
+    """
     packages = lock["package"]
     assert isinstance(packages, list)
-    pins = {
-        f"{package['name']}=={package['version']}"
-        for package in packages
-        if "version" in package and not {"editable", "virtual", "directory"} & set(package["source"])
-    }
-    return sorted(pins)
+    versions: dict[str, str] = {}
+    for package in packages:
+        if "version" not in package or {"editable", "virtual", "directory"} & set(package["source"]):
+            continue
+        name, version = package["name"], package["version"]
+        versions[name] = min(version, versions.get(name, version), key=_order)
+    return sorted(f"{name}=={version}" for name, version in versions.items())
+
+
+def _order(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def main() -> int:
