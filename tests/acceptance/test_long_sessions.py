@@ -15,7 +15,7 @@ import hookwork
 import hookwork_inmemory
 import hookwork_llm
 import hookwork_workflow
-from hookwork import Runner
+from hookwork import Content, FunctionResponse, Part, RunConfig, Runner, ToolContext
 from hookwork.settings import NO_SETTINGS
 from hookwork_llm import LlmAgent, tool
 from hookwork_testkit import ScriptedModel, call, text
@@ -104,3 +104,63 @@ async def _costs(shape: str, turns: int, costs: dict[int, int], **options: Any) 
                 await run.wait()
             costs[begin] += steps.count
     return costs
+
+
+def many(shape: str, count: int) -> Any:
+    """A sequence whose first part has ``count`` children, the last of which waits for a person."""
+
+    def waits(name: str) -> LlmAgent:
+        def respond(request: Any) -> Any:
+            answered = any(part.function_response is not None for part in request.contents[-1].parts)
+            return text("asked") if answered else call("wait", id=f"w_{name}")
+
+        return LlmAgent(name=name, model=ScriptedModel(respond), tools=[wait])
+
+    children = [*(speaks(f"c{number}") for number in range(count - 1)), waits("last")]
+    if shape == "tool":
+        first: Any = _runs(children)
+    else:
+        first = {"sequence": SequentialAgent, "parallel": ParallelAgent}[shape](name="many", sub_agents=children)
+    return SequentialAgent(name="s", sub_agents=[first, speaks("z")])
+
+
+@tool(long_running=True, inline=True)
+def wait() -> None:
+    """Waits."""
+
+
+def _runs(children: list[LlmAgent]) -> LlmAgent:
+    async def start(ctx: ToolContext) -> str:
+        """Runs agents one after the other."""
+        for child in children:
+            await ctx.run_node(child)
+        return "all"
+
+    def respond(request: Any) -> Any:
+        newest = request.contents[-1].parts[-1]
+        return text("started") if newest.function_response is not None else call("start", id="s1")
+
+    return LlmAgent(name="many", model=ScriptedModel(respond), tools=[start])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["sequence", "parallel", "tool"])
+async def test_act_6_a_resume_of_a_thousand_children_is_linear(shape: str) -> None:
+    """Four times the children cost four times the steps; nobody who is done runs again."""
+    costs: dict[int, int] = {}
+    for count in (250, 1_000):
+        root = many(shape, count)
+        async with Runner(root, sessions="memory:", settings=NO_SETTINGS, config=RunConfig(max_llm_calls=0)) as runner:
+            first = await runner.run(user_id="u", session_id="s", message="go").wait()
+            assert first.kind == "paused"
+            response = FunctionResponse(id="w_last", name="wait", response={"result": 1})
+            answer = Content(role="user", parts=[Part(function_response=response)])
+            run = runner.run(user_id="u", session_id="s", message=answer)
+            with counted() as steps:
+                outcome = await run.wait()
+            assert outcome.kind == "completed"
+            said = [event.author for event in run.session.events if event.invocation_id == run.invocation_id]
+            assert [said.count(f"c{number}") for number in (0, count - 2)] == [1, 1]
+            assert said[-1] == "z"
+        costs[count] = steps.count
+    assert 0 < costs[1_000] <= 4.4 * costs[250], costs
