@@ -143,6 +143,12 @@ class LlmAgent(Agent):
             if tool.name and tool.name in seen:
                 raise DuplicateToolError(f"{where} has two tools named {tool.name!r}; rename one of them")
             seen.add(tool.name)
+        for child in self.sub_agents:
+            if child.name in seen and getattr(child, "effective_mode", "") in ("task", "single_turn"):
+                raise DuplicateToolError(
+                    f"{where} has a tool {child.name!r} and a sub-agent of that name, which it calls like a tool; "
+                    "rename one of them"
+                )
 
     @property
     def function_tools(self) -> tuple[Tool, ...]:
