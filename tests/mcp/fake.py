@@ -21,6 +21,13 @@ class HangUp(Exception):
     """Close the socket without an answer."""
 
 
+class Raw(Exception):
+    """Answer with this text as the body."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
 class RpcError(Exception):
     """Answer with a JSON-RPC error."""
 
@@ -117,6 +124,8 @@ class FakeServer:
             return await self._write(writer, refusal.status, None)
         except HangUp:
             return False
+        except Raw as raw:
+            return await self._write_bytes(writer, 200, raw.text.encode())
         except RpcError as refused:
             reply = {"jsonrpc": "2.0", "id": message["id"], "error": refused.error}
             return await self._write(writer, 200, reply)
@@ -138,6 +147,9 @@ class FakeServer:
 
     async def _write(self, writer: asyncio.StreamWriter, status: int, body: Any, extra: str = "") -> bool:
         raw = b"" if body is None else json.dumps(body).encode()
+        return await self._write_bytes(writer, status, raw, extra)
+
+    async def _write_bytes(self, writer: asyncio.StreamWriter, status: int, raw: bytes, extra: str = "") -> bool:
         kind = "content-type: application/json\r\n" if raw else ""
         writer.write(f"HTTP/1.1 {status} X\r\n{kind}{extra}content-length: {len(raw)}\r\n\r\n".encode() + raw)
         await writer.drain()
