@@ -8,33 +8,29 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hookwork.activation import COMPLETED, Activation, checked
-from hookwork.artifacts import save_blobs
 from hookwork.context import InvocationContext
 from hookwork.control import RunControl
 from hookwork.ending import end_run
 from hookwork.entry import Entry, decide
 from hookwork.ephemeral import EphemeralScope
 from hookwork.errors import (
-    InvocationNotFoundError,
     LimitExceeded,
-    NothingToResume,
     SessionAlreadyExistsError,
     SessionNotFoundError,
 )
+from hookwork.incoming import check_new_session, check_resumable, take_message
 from hookwork.invocation import Invocation, RunConfig
-from hookwork.node import Standing
 from hookwork.platform import new_uuid, timestamp
 from hookwork.plugins.dispatch import first
 from hookwork.policy import locks_of
 from hookwork.records.content import Content, user_content
-from hookwork.records.event import NO_ACTIONS, Event, EventActions, NodeInfo, is_human_input
+from hookwork.records.event import Event, EventActions, NodeInfo, is_human_input
 from hookwork.records.session import Session
 from hookwork.run import RunOutcome, check_message
 from hookwork.stages import Stage, StageOutcome, stage_stream
 from hookwork.state import Settled
 from hookwork.storing import append_event
 from hookwork.telemetry import active_tracer
-from hookwork.view import View
 from hookwork.waiting import find_waiting
 
 if TYPE_CHECKING:
@@ -198,7 +194,8 @@ class RunCore(RunControl):
         )
         self.inv = inv
         self._take(inv, entry)
-        self._check_resumable(inv, entry)
+        if self.message is None:
+            check_resumable(inv, entry)
         return inv
 
     def _take(self, inv: Invocation, entry: Entry) -> None:
@@ -248,7 +245,7 @@ class RunCore(RunControl):
         except SessionNotFoundError:
             if not runner.auto_create_session:
                 raise
-            self._check_new_session()
+            check_new_session(self.session_id, self.message, self.given_id)
         try:
             return await runner.sessions.create_session(
                 app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
@@ -258,21 +255,6 @@ class RunCore(RunControl):
                 app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
             )
 
-    def _check_new_session(self) -> None:
-        """Refuse what a session without events cannot take, before one is created for it."""
-        message = self.message
-        if message is None and self.given_id is not None:
-            raise InvocationNotFoundError(
-                f"session {self.session_id!r} does not exist, so it has no invocation {self.given_id!r} to continue"
-            )
-        if message is not None and message.parts and all(part.function_response for part in message.parts):
-            unknown = [response.id or "" for response in message.function_responses]
-            raise NothingToResume(
-                f"session {self.session_id!r} does not exist, so no call waits for the answers {unknown}; nothing was "
-                "stored",
-                unknown=unknown,
-            )
-
     def _run_context(self, inv: Invocation) -> InvocationContext:
         assert self.entry is not None
         return InvocationContext(inv, self.entry.agent, place=f"run/{inv.user_messages}")
@@ -280,7 +262,7 @@ class RunCore(RunControl):
     async def _body(self, inv: Invocation, ctx: InvocationContext, stage: Stage) -> AsyncGenerator[Event, None]:
         """What lies inside ``around_run``; sets outcome and stage outcome, however it is left."""
         try:
-            for event in await self._take_message(inv, ctx):
+            for event in await take_message(self, inv, ctx):
                 if self.yield_user_message:
                     yield event
             assert self.entry is not None
@@ -319,45 +301,7 @@ class RunCore(RunControl):
 
     # --- message ------------------------------------------------------------------------------------------------------
 
-    async def _take_message(self, inv: Invocation, ctx: InvocationContext) -> list[Event]:
-        """``on_user_message``, then the user's events are stored (RUN-14 … RUN-16)."""
-        if self.message is not None and inv.hooks.on_user_message:
-            replaced = await first(inv.hooks.on_user_message, "on_user_message", ctx, self.message)
-            if replaced is not None:
-                self._replace_message(inv, ctx, *replaced)
-        assert self.entry is not None
-        messages: list[tuple[str, Content | None]] = list(self.entry.messages)
-        if not messages:
-            if not self.state_delta:
-                return []
-            messages = [("", None)]
-        stored = []
-        for number, (scope, content) in enumerate(messages):
-            artifacts: dict[str, int] = {}
-            if content is not None and self.config.save_input_blobs_as_artifacts and inv.artifacts is not None:
-                content, artifacts = await save_blobs(inv, content, number)
-            actions = NO_ACTIONS
-            if artifacts or (self.state_delta and number == 0):
-                actions = EventActions(
-                    state_delta=dict(self.state_delta or {}) if number == 0 else {}, artifact_delta=artifacts
-                )
-            event = Event(
-                id=new_uuid(),
-                timestamp=timestamp(),
-                invocation_id=inv.invocation_id,
-                author="user",
-                content=content,
-                actions=actions,
-                isolation_scope=scope,
-                node_info=NodeInfo(path=self.entry.address) if self.entry.address else None,
-                custom_metadata=self.config.custom_metadata,
-            )
-            stored.append(await self.append(inv, event))
-        if messages[0][1] is not None:
-            inv.user_content = self.message if len(messages) > 1 else messages[0][1]
-        return stored
-
-    def _replace_message(self, inv: Invocation, ctx: InvocationContext, value: Any, plugin: str) -> None:
+    def replace_message(self, inv: Invocation, ctx: InvocationContext, value: Any, plugin: str) -> None:
         """Go on with another message; where the run enters is decided again (RUN-14)."""
         message = user_content(checked(value, Content, plugin, "on_user_message"))
         check_message(message)
@@ -451,20 +395,6 @@ class RunCore(RunControl):
         return stored
 
     # --- end ----------------------------------------------------------------------------------------------------------
-
-    def _check_resumable(self, inv: Invocation, entry: Entry) -> None:
-        """A resume by id needs something that can go on (RES-10)."""
-        if not inv.known or self.message is not None:
-            return
-        view = View(inv, inv.invocation_id, entry.path)
-        standing = view.standing()
-        if standing is Standing.DONE or (standing is Standing.WAITING and not view.news):
-            waits = ", ".join(call.id for call in view.open_calls)
-            raise NothingToResume(
-                f"invocation {inv.invocation_id!r} "
-                + (f"only waits for answers to: {waits}" if waits else "is completed")
-                + "; nothing was run"
-            )
 
     def _outcome(self, kind: str, **more: Any) -> RunOutcome:
         inv = self.inv

@@ -1,0 +1,92 @@
+"""What comes into a run: the user's message on its way to the store, and what cannot be begun or gone on with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hookwork.artifacts import save_blobs
+from hookwork.errors import InvocationNotFoundError, NothingToResume
+from hookwork.node import Standing
+from hookwork.platform import new_uuid, timestamp
+from hookwork.plugins.dispatch import first
+from hookwork.records.content import Content
+from hookwork.records.event import NO_ACTIONS, Event, EventActions, NodeInfo
+from hookwork.view import View
+
+if TYPE_CHECKING:
+    from hookwork.context import InvocationContext
+    from hookwork.entry import Entry
+    from hookwork.invocation import Invocation
+    from hookwork.lifecycle import RunCore
+
+
+async def take_message(core: RunCore, inv: Invocation, ctx: InvocationContext) -> list[Event]:
+    """``on_user_message``, then the user's events are stored (RUN-14 … RUN-16)."""
+    if core.message is not None and inv.hooks.on_user_message:
+        replaced = await first(inv.hooks.on_user_message, "on_user_message", ctx, core.message)
+        if replaced is not None:
+            core.replace_message(inv, ctx, *replaced)
+    assert core.entry is not None
+    messages: list[tuple[str, Content | None]] = list(core.entry.messages)
+    if not messages:
+        if not core.state_delta:
+            return []
+        messages = [("", None)]
+    stored = []
+    for number, (scope, content) in enumerate(messages):
+        artifacts: dict[str, int] = {}
+        if content is not None and core.config.save_input_blobs_as_artifacts and inv.artifacts is not None:
+            content, artifacts = await save_blobs(inv, content, number)
+        actions = NO_ACTIONS
+        if artifacts or (core.state_delta and number == 0):
+            actions = EventActions(
+                state_delta=dict(core.state_delta or {}) if number == 0 else {}, artifact_delta=artifacts
+            )
+        event = Event(
+            id=new_uuid(),
+            timestamp=timestamp(),
+            invocation_id=inv.invocation_id,
+            author="user",
+            content=content,
+            actions=actions,
+            isolation_scope=scope,
+            node_info=NodeInfo(path=core.entry.address) if core.entry.address else None,
+            custom_metadata=core.config.custom_metadata,
+        )
+        stored.append(await core.append(inv, event))
+    if messages[0][1] is not None:
+        inv.user_content = core.message if len(messages) > 1 else messages[0][1]
+    return stored
+
+
+def check_new_session(session_id: str, message: Content | None, invocation_id: str | None) -> None:
+    """Refuse what a session without events cannot take, before one is created for it.
+
+    Raises:
+        InvocationNotFoundError, NothingToResume.
+    """
+    if message is None and invocation_id is not None:
+        raise InvocationNotFoundError(
+            f"session {session_id!r} does not exist, so it has no invocation {invocation_id!r} to continue"
+        )
+    if message is not None and message.parts and all(part.function_response for part in message.parts):
+        unknown = [response.id or "" for response in message.function_responses]
+        raise NothingToResume(
+            f"session {session_id!r} does not exist, so no call waits for the answers {unknown}; nothing was stored",
+            unknown=unknown,
+        )
+
+
+def check_resumable(inv: Invocation, entry: Entry) -> None:
+    """A resume by id needs something that can go on (RES-10). Raises NothingToResume."""
+    if not inv.known:
+        return
+    view = View(inv, inv.invocation_id, entry.path)
+    standing = view.standing()
+    if standing is Standing.DONE or (standing is Standing.WAITING and not view.news):
+        waits = ", ".join(call.id for call in view.open_calls)
+        raise NothingToResume(
+            f"invocation {inv.invocation_id!r} "
+            + (f"only waits for answers to: {waits}" if waits else "is completed")
+            + "; nothing was run"
+        )
