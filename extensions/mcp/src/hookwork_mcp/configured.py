@@ -25,6 +25,8 @@ _OPTIONS: dict[str, tuple[type, ...]] = {
     "max_sessions": (int,),
     "idle_timeout": (int, float),
     "cache_ttl": (int, float),
+    "trusted": (bool,),
+    "max_result_bytes": (int,),
 }
 _PROCESS = {"command": (str,), "args": (list,), "env": (dict,), "cwd": (str,)}
 _HTTP = {"url": (str,), "headers": (dict,), "timeout": (int, float), "read_timeout": (int, float)}

@@ -19,6 +19,7 @@ from hookwork.errors import (
     ToolResultError,
 )
 from hookwork.tool import RESERVED_TOOL_NAMES, Tool, Toolset
+from hookwork_mcp.bounds import MAX_RESULT_BYTES, check_size, fenced
 from hookwork_mcp.errors import McpConnectionError, McpToolError, leaf, status_of, text_of, was_lost
 from hookwork_mcp.headers import headers_for
 from hookwork_mcp.listing import all_pages
@@ -75,6 +76,9 @@ class McpToolset(Toolset):
         close_timeout: seconds that `close` may take before sessions are cancelled.
         max_sessions, idle_timeout: how many sessions there may be at once, and seconds after which idle ones end.
         cache_ttl: seconds for which a list of tools is used again on the same session; 0: never.
+        trusted: False marks the server's descriptions as data in front of the model, strips what cannot be printed and
+            cuts them to 2,000 characters; True shows them verbatim (MCP-05).
+        max_result_bytes: of one result; a larger one is a tool error, since every later request would carry it. 0: any.
 
     Raises:
         ValueError: no transport and no endpoint.
@@ -107,6 +111,8 @@ class McpToolset(Toolset):
         max_sessions: int = 64,
         idle_timeout: float = 900.0,
         cache_ttl: float = 0.0,
+        trusted: bool = True,
+        max_result_bytes: int = MAX_RESULT_BYTES,
     ) -> None:
         self.name = name
         self.endpoint: Endpoint = endpoint_of(transport, endpoint)
@@ -135,6 +141,8 @@ class McpToolset(Toolset):
         self.max_sessions = max_sessions
         self.idle_timeout = idle_timeout
         self.cache_ttl = cache_ttl
+        self.trusted = trusted
+        self.max_result_bytes = max_result_bytes
         self._client_factory = client_factory
         #: sessions belong to the event loop they were opened in.
         self._pools: dict[asyncio.AbstractEventLoop, SessionPool] = {}
@@ -208,11 +216,12 @@ class McpToolset(Toolset):
                 continue
             seen.add(name)
             annotations = item.annotations.model_dump(by_alias=True, exclude_none=True) if item.annotations else None
+            description = item.description or item.title or ""
             yield McpTool(
                 self,
                 mcp_name=item.name,
                 prefix=self.prefix,
-                description=item.description or item.title or "",
+                description=description if self.trusted or not description else fenced(description),
                 input_schema=schema_of(item, "inputSchema"),
                 output_schema=schema_of(item, "outputSchema"),
                 annotations=annotations,
@@ -276,7 +285,9 @@ class McpToolset(Toolset):
             raise ToolResultError(f"tool {tool.name!r} returned content unlike its own output schema") from error
         except Exception as error:
             raise self._failed(tool, error) from error
-        return response_of(result)
+        response = response_of(result)
+        check_size(response, tool.name, self.max_result_bytes)
+        return response
 
     def _failed(self, tool: McpTool, error: Exception) -> ToolError:
         return McpToolError(
