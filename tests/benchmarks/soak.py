@@ -131,6 +131,18 @@ async def soak(
         raise ValueError(f"{turns} turns, {sessions} sessions and {waves} waves do not divide evenly")
     agent = LlmAgent(name="soak", model=Stub(), instruction="Look when you are asked.", tools=[look])
     found: list[Left] = []
+    gc.collect()
+    gc.freeze()  # what the process held before is not counted: beside it, growth could not be seen
+    try:
+        await _waves(agent, found, turns=turns, sessions=sessions, waves=waves, url=url, quiet=quiet)
+    finally:
+        gc.unfreeze()
+    return found
+
+
+async def _waves(
+    agent: LlmAgent, found: list[Left], *, turns: int, sessions: int, waves: int, url: str, quiet: bool
+) -> None:
     async with Runner(agent, sessions=url, settings=Settings()) as runner:
         for wave in range(waves):
             ids = [f"w{wave}-{i}" for i in range(sessions // waves)]
@@ -138,7 +150,6 @@ async def soak(
             found.append(held())
             if not quiet:
                 print(f"wave {wave + 1:3d}: {found[-1]}", flush=True)
-    return found
 
 
 def faults(found: list[Left], *, slack: float = 0.02) -> list[str]:
