@@ -158,26 +158,6 @@ def test_reg_9_unknown_names_list_providers_and_the_remedy(name: str, remedy: st
     assert isinstance(caught.value, LookupError)
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [("gemni-2.5-flash", "gemini-2.5-flash"), ("Gemini-3-flash", "gemini-3-flash"), ("ofline", "offline"),
-     ("gtp-5.2", "gpt-5.2"), ("falback:a,b", "fallback:a,b")],
-)  # fmt: skip
-def test_reg_9_a_name_whose_beginning_is_misspelt_is_guessed(name: str, meant: str) -> None:
-    with use_extensions([]), pytest.raises(UnknownModelError, match=rf"did you mean '{meant}'"):
-        resolve_model(name)
-
-
-def test_reg_7_the_form_of_the_peers_is_answered_with_ours() -> None:
-    class Acme:
-        @hookimpl
-        def create_model(self, name: str) -> None:
-            return None
-
-    with use_extensions([("acme", Acme())]), pytest.raises(UnknownModelError, match="the form is acme/fast-1"):
-        resolve_model("acme:fast-1")
-
-
 def test_reg_9_an_extension_that_failed_to_load_is_named_with_its_reason() -> None:
     class Broken:
         @hookimpl
