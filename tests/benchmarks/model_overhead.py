@@ -28,6 +28,7 @@ from typing import Any
 COLUMNS: dict[str, str | None] = {
     "gemini-sdk": None,
     "hookwork-gemini": None,
+    "adk-gemini-sdk": "adk",
     "adk-gemini": "adk",
     "openai-sdk": None,
     "hookwork-openai": None,
@@ -36,6 +37,8 @@ COLUMNS: dict[str, str | None] = {
 }
 #: What a column's overhead is taken over.
 BASE = {name: "gemini-sdk" if "gemini" in name else "openai-sdk" for name in COLUMNS}
+#: google-adk wants another version of google-genai than we do, so it has a base of its own.
+BASE |= dict.fromkeys(("adk-gemini-sdk", "adk-gemini"), "adk-gemini-sdk")
 SHORT = 10
 WARM = 30
 
@@ -142,6 +145,9 @@ def gemini_sdk(url: str) -> Column:
         return count
 
     return ask, stream
+
+
+adk_gemini_sdk = gemini_sdk
 
 
 def openai_sdk(url: str) -> Column:

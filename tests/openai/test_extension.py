@@ -14,7 +14,7 @@ from tests.openai.server import Json, Service
 from tests.openai.wire import completion, message, response
 
 from hookwork import ModelRequest, Runner, Settings, use_extensions
-from hookwork.errors import ConfigurationError, UnknownModelError
+from hookwork.errors import ConfigurationError, ModelError, UnknownModelError
 from hookwork.resolve import resolve_model
 from hookwork_llm import LlmAgent
 from hookwork_openai import OpenAIModel, extension
@@ -225,3 +225,17 @@ def test_cap_5_capabilities() -> None:
 
 def test_py_typed_is_shipped() -> None:
     assert (Path(extension.__file__).parent / "py.typed").exists()
+
+
+async def test_sdk_9_the_doctor_is_told_of_a_missing_key_without_a_call() -> None:
+    model = OpenAIModel("gpt-5.2")
+    with pytest.raises(ModelError) as caught:
+        await model.check()
+    assert caught.value.kind == "auth"
+    assert "OPENAI_API_KEY" in str(caught.value)
+    ready = OpenAIModel("gpt-5.2", api_key="sk-test")
+    await ready.check()
+    await ready.close()
+    keyless = OpenAIModel("llama3", base_url="http://localhost:1/v1")
+    await keyless.check()
+    await keyless.close()

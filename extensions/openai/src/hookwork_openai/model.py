@@ -89,6 +89,14 @@ class OpenAIModel(Model):
 
         return connected(lambda: self._call(request, live=True), request, config, self._client)
 
+    async def check(self) -> None:
+        """See whether there is a key where one is needed, without a call; `hookwork doctor` asks this.
+
+        Raises:
+            ModelError: of kind ``auth``, with what to do.
+        """
+        self._client(self._call(ModelRequest()))
+
     async def close(self) -> None:
         """Let go of the SDK's clients; the last model of a configuration closes them. Idempotent."""
         if self._clients is not None:

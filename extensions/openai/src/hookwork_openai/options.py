@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -92,8 +93,11 @@ class Options:
         if self.reasoning is not None and "effort" in self.reasoning:
             _one_of("reasoning.effort", self.reasoning["effort"], EFFORTS)
         timeout = self.timeout
-        if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0):
+        if timeout is not None and not _is_seconds(timeout):
             raise ConfigurationError(f"option 'timeout' is a number of seconds above 0, not {timeout!r}")
+        for header, value in (self.headers or {}).items():
+            if not isinstance(value, str):
+                raise ConfigurationError(f"option 'headers': {header!r} is text, not a {type(value).__name__}")
         if self.base_url and self.azure_endpoint:
             raise ConfigurationError("'base_url' and 'azure_endpoint' name two services; keep one")
         for name in ("base_url", "azure_endpoint"):
@@ -121,6 +125,10 @@ class Options:
         if self.azure_endpoint and os.environ.get("AZURE_OPENAI_API_KEY"):
             return os.environ["AZURE_OPENAI_API_KEY"]
         return os.environ.get("OPENAI_API_KEY") or None
+
+
+def _is_seconds(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def _is_address(what: str, value: str | None) -> None:

@@ -63,7 +63,7 @@ def whole_response(
 
 def _finish_reason(said: Any) -> str:
     """Some compatible servers leave the reason out of a whole answer: then it stopped by itself."""
-    return "STOP" if said in (None, "") else _FINISH_REASONS.get(str(said), "OTHER")
+    return _FINISH_REASONS.get(said, "OTHER") if said and isinstance(said, str) else "STOP"
 
 
 def _folded(
