@@ -55,17 +55,6 @@ async def test_scene_as_stored_event_by_event(backend: Any, name: str, streaming
 @pytest.mark.parametrize("by_id", [True, False], ids=["by-id", "by-answer"])
 @pytest.mark.parametrize("name", SCENES)
 async def test_act_41_a_scene_crashed_after_every_event_comes_to_the_same_end(
-    in_memory: Any, name: str, by_id: bool
-) -> None:
-    count = len(SCENES[name]().lines)
-    for crash_after in range(1, count + 1):
-        await play_crashed(SCENES[name](), type(in_memory)("memory", Path()), crash_after, by_id=by_id)
-    assert count > 3
-
-
-@pytest.mark.parametrize("by_id", [True, False], ids=["by-id", "by-answer"])
-@pytest.mark.parametrize("name", ["s1", "s5", "s5-sequence", "s5-approval", "s6", "s8", "task-hands-over-and-back"])
-async def test_act_41_a_scene_crashed_after_every_event_on_its_store(
     backend: Any, tmp_path: Path, name: str, by_id: bool
 ) -> None:
     count = len(SCENES[name]().lines)
