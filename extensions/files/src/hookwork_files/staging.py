@@ -76,6 +76,8 @@ class Staging:
         for _ in range(ATTEMPTS):
             folder = self._settle()
             numbers = folder.numbers()
+            if numbers and self._find().versions != folder.versions:
+                continue  # the folder was free when it was chosen, and another name has got it since
             repeated = self._saved_before(folder, document, [n for n in numbers if n not in looked_at])
             if repeated is not None:
                 self.discard()
