@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
 from datetime import datetime
+from functools import cache
 from typing import Any, NamedTuple, Union, get_args, get_origin
 
 import msgspec
@@ -24,12 +24,15 @@ class Field(NamedTuple):
     default: Any
 
 
-def fields_of(kind: type) -> Iterator[Field]:
+@cache  # evaluating the annotations of a type costs most of what building a reader does
+def fields_of(kind: type) -> tuple[Field, ...]:
     """The fields in the order of the wire, ``extra`` left out."""
+    found = []
     for field in msgspec.structs.fields(kind):
         if field.name != "extra":
             always = field.default_factory is not msgspec.NODEFAULT or field.default is msgspec.NODEFAULT
-            yield Field(field.name, field.encode_name, field.type, ALWAYS if always else field.default)
+            found.append(Field(field.name, field.encode_name, field.type, ALWAYS if always else field.default))
+    return tuple(found)
 
 
 def inner(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -51,6 +54,7 @@ def is_moment(name: str, kind: Any) -> bool:
     return kind is float and (name == "timestamp" or name.endswith("_timestamp"))
 
 
+@cache
 def has_times(kind: type, form: type) -> bool:
     """Whether a record, or one inside it, has a moment that is a ``float`` or a ``datetime``."""
     for field in fields_of(kind):
