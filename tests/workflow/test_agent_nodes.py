@@ -229,6 +229,29 @@ async def test_rty_5_a_retried_agent_does_not_see_its_failed_attempt(kit: Any) -
     assert ran == ["look", "look"]
 
 
+async def test_rty_5_a_retried_chat_agent_sees_the_conversation_and_nothing_of_its_failed_attempt(kit: Any) -> None:
+    prompts: list[Any] = []
+
+    @tool
+    def look() -> str:
+        """Looks."""
+        return "seen"
+
+    def respond(request: Any) -> Any:
+        prompts.append(prompt(request))
+        if len(prompts) == 3:
+            raise OSError("the line broke")
+        return call("look") if len(prompts) in (2, 4) else "done"
+
+    agent = node(llm("ag", respond, tools=[look], mode="chat"), retry=Retry(max_attempts=2, initial_delay=0))
+    lab = kit.Lab(Workflow("wf", START >> agent).as_agent)
+    await lab.run("hello")
+    turn = await lab.run("again")
+    assert turn.outcome.output == "done"
+    assert [len(entry) for entry in prompts] == [1, 3, 5, 3, 5]
+    assert prompts[3] == prompts[1]
+
+
 async def test_rpl_3_an_agent_that_failed_for_good_goes_on_from_its_calls_when_resumed(kit: Any) -> None:
     broken = [True]
     ran: list[str] = []

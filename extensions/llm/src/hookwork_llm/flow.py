@@ -32,6 +32,7 @@ from hookwork_llm.standing import hand_over_is_due
 
 if TYPE_CHECKING:
     from hookwork.context import InvocationContext
+    from hookwork.view import View
     from hookwork_llm.agent import LlmAgent
 
 logger = logging.getLogger("hookwork.flow")
@@ -100,6 +101,7 @@ class Flow:
         "_corrections",
         "_resolved_tools",
         "agent",
+        "began_anew",
         "code",
         "ctx",
         "event_id",
@@ -133,8 +135,11 @@ class Flow:
         self._corrections: list[Content] = []
         #: model turns of this activation so far (tools-plugins EFF-2).
         self.turn = 0
+        #: where the activation began anew after a failed attempt; prompts show nothing of that (workflow RTY-5).
+        self.began_anew: View | None = None
         if ctx.resuming and (record := ctx.view.record) is not None:
             self.turn = record.turns
+            self.began_anew = ctx.view if record.voided >= 0 else None
         self.table: dict[str, Tool] = {}
         self._resolved_tools: list[Tool] | None = None
         self.path_info = NodeInfo(path=ctx.path)
@@ -192,6 +197,7 @@ class Flow:
             user_content=as_user_content(ctx.input) if single_turn else self.inv.user_content,
             single_turn=single_turn,
             place=ctx.view if single_turn else None,
+            began_anew=self.began_anew,
             extra=self._corrections,
         )
 

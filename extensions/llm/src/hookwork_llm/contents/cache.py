@@ -40,6 +40,7 @@ def build_contents(
     user_content: Content | None = None,
     single_turn: bool = False,
     place: View | None = None,
+    began_anew: View | None = None,
     extra: Sequence[Content] = (),
     anew: bool = False,
 ) -> PromptContents:
@@ -57,6 +58,7 @@ def build_contents(
         single_turn: add to the leading content that no user reply will come.
         place: the activation of a single-turn agent: only what was said there counts, and nothing of attempts that
             failed (workflow RTY-5).
+        began_anew: an activation that a failed attempt came before: what that said is left out (workflow RTY-5).
         extra: contents of this request alone (preloaded memory, a correction); they go last.
         anew: look at the whole history, and keep nothing of it for the next request.
 
@@ -71,8 +73,10 @@ def build_contents(
         transcript = _current_turn(
             session, agent_name, branch, isolation_scope, pairs_by_id, compaction, alone=single_turn
         )
-    elif anew:
-        transcript = _from_history(session, agent_name, branch, isolation_scope, pairs_by_id, compaction)
+    elif anew or began_anew is not None:
+        transcript = _from_history(
+            session, agent_name, branch, isolation_scope, pairs_by_id, compaction, without=began_anew
+        )
     else:
         transcript = _cached(session, agent, agent_name, branch, isolation_scope, pairs_by_id, compaction)
     if not isolation_scope and not single_turn:
@@ -145,13 +149,22 @@ def _whole(session: Session, name: str, branch: str, scope: str, pairs_by_id: bo
 
 
 def _from_history(
-    session: Session, name: str, branch: str, scope: str, pairs_by_id: bool, compaction: bool
+    session: Session,
+    name: str,
+    branch: str,
+    scope: str,
+    pairs_by_id: bool,
+    compaction: bool,
+    *,
+    without: View | None = None,
 ) -> Transcript:
     """The same with nothing known but the events."""
     transcript = _empty(session, name, branch, scope, pairs_by_id)
     events = session.events[:]
     transcript.begin = _begin(session, scope)
     positions = live_positions(events) if session.log.has_rewinds else range(transcript.begin, len(events))
+    if without is not None and without.record is not None:
+        positions = _without_attempts(events, positions, without, without.record.voided)
     plan = plan_compaction(events, positions, branch=branch, scope=scope) if compaction else None
     _take_all(transcript, events, positions, plan)
     transcript.position = len(events)
@@ -218,6 +231,18 @@ def _at_place(session: Session, place: View, name: str, branch: str, scope: str,
         if answer or event.path == place.path or event.path.startswith(below):
             transcript.take(position, event)
     return transcript
+
+
+def _without_attempts(events: Sequence[Event], positions: Sequence[int], place: View, voided: int) -> list[int]:
+    """The positions without what an activation, and what it started, said up to the end of its last failed attempt."""
+    below = f"{place.path}/"
+    return [
+        position
+        for position in positions
+        if position > voided
+        or events[position].invocation_id != place.invocation_id
+        or not (events[position].path == place.path or events[position].path.startswith(below))
+    ]
 
 
 def _without_talk(events: Sequence[Event], positions: Sequence[int], name: str, branch: str) -> list[int]:
