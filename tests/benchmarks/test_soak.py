@@ -44,11 +44,11 @@ async def test_sessions_that_are_kept_are_found_out(monkeypatch: pytest.MonkeyPa
 
 
 def test_each_kind_of_growth_is_named() -> None:
-    small = SOAK.Left(memory=100, objects=100, tasks=1, generators=1, files=3)
-    large = SOAK.Left(memory=103, objects=103, tasks=2, generators=4, files=4)
+    small = SOAK.Left(memory=100, objects=100_000, tasks=1, generators=1, files=3)
+    large = SOAK.Left(memory=103, objects=103_000, tasks=2, generators=4, files=4)
     assert SOAK.faults([large, small, large]) == [
         "memory grew from 100 to 103",
-        "objects grew from 100 to 103",
+        "objects grew from 100000 to 103000",
         "1 more tasks than after the second wave",
         "3 more generators than after the second wave",
         "1 more files than after the second wave",
