@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.acceptance.agent_lab import Scene, World
+from tests.acceptance.scenes_of_tasks import s5
 
 from hookwork_testkit import call
 from hookwork_workflow import SequentialAgent
@@ -80,22 +81,6 @@ def task() -> Scene:
     return Scene(build=build, turns=[("book it", lines, "completed")])
 
 
-def task_asks_user() -> Scene:
-    def build(world: World) -> Any:
-        book = world.llm("book", "which day?", _finish(), mode="task")
-        return world.llm("coord", call("book", id="c1", request="a table"), "all booked", sub_agents=[book])
-
-    first = ["U 'book it'", "coord@1 call book#c1", "coord@1/book@c1 'which day?' [c1]"]
-    second = [
-        "U 'monday' [c1]",
-        "coord@1/book@c1 call finish_task#f1 [c1]",
-        "coord@1/book@c1 response finish_task#f1 =mon ✓ [c1]",
-        "coord@1 response book#c1",
-        "coord@1 'all booked' ✓",
-    ]
-    return Scene(build=build, turns=[("book it", first, "completed +c1"), ("monday", second, "completed")])
-
-
 def long_running() -> Scene:
     def build(world: World) -> Any:
         return world.llm("ag", call("wait", id="w1"), "done", tools=[world.tool("wait", None, long_running=True)])
@@ -132,7 +117,7 @@ ROWS: dict[str, Callable[[], Scene]] = {
     "confirm": confirm,
     "transfer": transfer,
     "task": task,
-    "task asks user": task_asks_user,
+    "task asks user": s5,
     "long-running, None": long_running,
     "long-running, fails": long_running_that_fails,
     "sequence asks": sequence_asks,

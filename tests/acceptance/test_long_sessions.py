@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
+from tests.llm.counted_steps import counted_in
 
 import hookwork
 import hookwork_inmemory
@@ -26,36 +23,6 @@ STORE = str(Path(str(hookwork_inmemory.__file__)).parent)
 TURNS = 2_000
 #: How many turns are counted at either end.
 SHARE = 4
-
-
-class Steps:
-    """Instructions that the interpreter carried out in code of the kit."""
-
-    count = 0
-
-
-@contextmanager
-def counted() -> Iterator[Steps]:
-    steps = Steps()
-    homes = (*HOMES, STORE)
-
-    def in_frame(frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "opcode":
-            steps.count += 1
-        return in_frame
-
-    def on_call(frame: FrameType, event: str, argument: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(homes):
-            return None
-        frame.f_trace_opcodes = True
-        return in_frame
-
-    before = sys.gettrace()
-    sys.settrace(on_call)
-    try:
-        yield steps
-    finally:
-        sys.settrace(before)
 
 
 @tool(inline=True)
@@ -100,7 +67,7 @@ async def _costs(shape: str, turns: int, costs: dict[int, int], **options: Any) 
             if begin is None:
                 await run.wait()
                 continue
-            with counted() as steps:
+            with counted_in(*HOMES, STORE) as steps:
                 await run.wait()
             costs[begin] += steps.count
     return costs
@@ -156,7 +123,7 @@ async def test_act_6_a_resume_of_a_thousand_children_is_linear(shape: str) -> No
             response = FunctionResponse(id="w_last", name="wait", response={"result": 1})
             answer = Content(role="user", parts=[Part(function_response=response)])
             run = runner.run(user_id="u", session_id="s", message=answer)
-            with counted() as steps:
+            with counted_in(*HOMES, STORE) as steps:
                 outcome = await run.wait()
             assert outcome.kind == "completed"
             said = [event.author for event in run.session.events if event.invocation_id == run.invocation_id]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
+from tests.llm.counted_steps import counted_in
 
 import hookwork_llm
 from hookwork import Content, Event, EventActions, NodeInfo, Runner, Session, text_content
@@ -30,35 +28,6 @@ from hookwork_workflow import ParallelAgent
 HOME = str(Path(hookwork_llm.__file__).parent)
 BRANCHES = ("par.a", "par.b", "par.c")
 SHAPES = ("windows", "carried on", "merged")
-
-
-class Steps:
-    """Instructions that the interpreter carried out in code of this package."""
-
-    count = 0
-
-
-@contextmanager
-def counted(home: str = HOME) -> Iterator[Steps]:
-    steps = Steps()
-
-    def in_frame(frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "opcode":
-            steps.count += 1
-        return in_frame
-
-    def on_call(frame: FrameType, event: str, argument: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(home):
-            return None
-        frame.f_trace_opcodes = True
-        return in_frame
-
-    before = sys.gettrace()
-    sys.settrace(on_call)
-    try:
-        yield steps
-    finally:
-        sys.settrace(before)
 
 
 class History:
@@ -142,7 +111,7 @@ def test_cmp_11_a_plan_costs_what_the_history_holds_and_no_product_of_it(branch:
     costs = []
     for rounds in (20, 80):
         history = History(rounds, shape)
-        with counted() as steps:
+        with counted_in(HOME) as steps:
             plan(history.events, branch)
         costs.append(steps.count / history.size)
     assert costs[0] > 0
@@ -160,7 +129,7 @@ def test_cmp_11_con_16_a_new_record_costs_what_it_says_itself_whatever_was_repla
         assert record is not None
         kept = Kept(branch)
         kept.extend(events[:last], range(last))
-        with counted() as steps:
+        with counted_in(HOME) as steps:
             kept.extend(events, range(last, len(events)))
             assert sum(not isinstance(item, int) for item in kept.items()) == (1 if branch else 3)
         costs.append(steps.count / (20 + len(record.excluded_events)))
@@ -184,7 +153,7 @@ async def test_con_16_prompts_of_a_compacted_chat_cost_the_same_at_any_length() 
             if begin is None:
                 await run.wait()
                 continue
-            with counted(f"{HOME}/contents") as steps:
+            with counted_in(f"{HOME}/contents") as steps:
                 await run.wait()
             costs[begin] += steps.count
     assert 0 < costs[240] <= 1.1 * costs[32], costs
@@ -220,7 +189,7 @@ async def test_cmp_4_con_16_a_turn_of_a_branched_tree_costs_no_more_than_its_eve
             if turn not in (8, 32):
                 await run.wait()
                 continue
-            with counted() as steps:
+            with counted_in(HOME) as steps:
                 await run.wait()
             stored = await sessions.get_session(app_name="par", user_id="u", session_id="s")
             costs.append(steps.count / len(stored.events))
@@ -248,7 +217,7 @@ async def test_cmp_4_con_16_windows_and_prompts_of_a_branched_tree_cost_the_same
             if begin is None:
                 await run.wait()
                 continue
-            with counted() as steps:
+            with counted_in(HOME) as steps:
                 await run.wait()
             costs[begin] += steps.count
     assert 0 < costs[112] <= 1.1 * costs[16], costs
@@ -277,7 +246,7 @@ async def test_cmp_5_the_size_of_a_prompt_is_told_by_what_is_new() -> None:
     events = [event for event in History(200).events if event.content is not None]
     for number, event in enumerate(events, 1):
         await sessions.append_event(session, event)
-        with counted() as steps:
+        with counted_in(HOME) as steps:
             assert reported_size(session, branch="", scope="") is None
         costs[number] = steps.count
     assert costs[600] == costs[100] > 0
