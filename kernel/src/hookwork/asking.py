@@ -14,7 +14,7 @@ from hookwork.records.event import Event, NodeInfo, RequestInput
 from hookwork.records.frozen import thaw
 
 if TYPE_CHECKING:
-    from hookwork.records.history import Call
+    from hookwork.records.history import Call, HistoryIndex
 
 #: The function name of a request for input.
 REQUEST_INPUT = "adk_request_input"
@@ -99,3 +99,20 @@ def fitting_answer(call: Call, payload: Any, check: Callable[[Any], Any]) -> Any
     raise InvalidResumeResponse(
         f"the answer to {call.id!r} does not fit what was asked for: {fault}; nothing was stored, it still waits"
     ) from fault
+
+
+def answers_below(message: Content, index: HistoryIndex, path: str) -> Content | None:
+    """A message without the answers to calls of other places than this one and what lies under it (core RES-4).
+
+    None when nothing is left of it.
+    """
+    below = f"{path}/"
+    parts = []
+    for part in message.parts:
+        response = part.function_response
+        if response is not None:
+            call = index.newest_call(response.id or "")
+            if call is None or not (call.path == path or call.path.startswith(below)):
+                continue
+        parts.append(part)
+    return message.replace(parts=parts) if parts else None

@@ -364,6 +364,16 @@ class InvocationContext(CallbackContext):
         return self._owner
 
     @property
+    def user_content(self) -> Content | None:
+        """The message of this run; of the answers in it only those to calls of this place and below (core RES-4)."""
+        message = self._inv.user_content
+        if message is None or not self.path or not message.function_responses:
+            return message
+        from hookwork.asking import answers_below
+
+        return answers_below(message, self.session.history(), self.path)
+
+    @property
     def state(self) -> State:
         """The live state; read-only here: yield an event with a delta to write."""
         return State(self._inv.live, None)

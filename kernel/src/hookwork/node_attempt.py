@@ -352,7 +352,7 @@ class NodeAttempt:
 
     async def _wait(self, *, unused_answer: bool) -> None:
         """It waits. An answer that brought no event is used up by one without content (ACT-25)."""
-        if unused_answer and not self._node.continues and not self._node.derives_end:
+        if unused_answer and not self._node.derives_end:
             await self._put(self._made(NodeInfo(path=self.activation.path, status=NODE_WAITING)))
         await self._put_leftovers()
         self.ctx.close()
