@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from tests.llm.live_talks import Talk, shown
 
-from hookwork import Blob, FileData, LiveRunConfig, Part
+from hookwork import Blob, Event, FileData, LiveRunConfig, Part, Plugin
 from hookwork.platform import use_clock
 from hookwork_testkit import Hear
 from hookwork_testkit.live import audio, interrupted, turn_complete
@@ -141,3 +142,174 @@ async def test_live_16_kept_audio_is_not_part_of_any_later_prompt() -> None:
         Part(text="yes"),
         Part(text="and now?"),
     ]
+
+
+@pytest.mark.parametrize("way", ["stop", "leave", "drop", "cancel", "supersede"])
+async def test_live_16_what_is_cached_is_kept_however_the_session_is_left(way: str) -> None:
+    """LIVE-16: audio still cached when the session ends is flushed; HND-5: without hooks, and not yielded."""
+    seen: list[Event] = []
+
+    class Watch(Plugin):
+        name = "watch"
+
+        def on_event(self, event: Event) -> None:
+            seen.append(event)
+
+    options = {"session_policy": "supersede"}
+    config = KEEPING.replace(custom_metadata={"tenant": "t"})
+    talk = Talk([Hear(0, 1), audio(b"AA"), Hear(1)], config=config, close=False, plugins=[Watch()], options=options)
+    await LEAVING[way](talk)
+    outcome = talk.run.outcome
+    assert outcome is not None
+    assert outcome.kind == "closed"
+    assert {blob.data for blob in (await kept(talk)).values() if blob is not None} == {b"11", b"AA"}
+    assert [(author, role) for author, role, _ in await files(talk)] == [("user", "user"), ("voice", "model")]
+    late = [event for event in await talk.stored() if event.actions.artifact_delta]
+    assert [event.custom_metadata for event in late] == [{"tenant": "t"}] * 2
+    assert [dict(event.actions.artifact_delta) for event in late] == [{name: 1} for name in sorted(await kept(talk))]
+    assert not any(event.actions.artifact_delta for event in seen + talk.events)
+
+
+async def _heard_both_sides(talk: Talk) -> None:
+    await talk.hold_until("sound", sound(b"11"))
+
+
+async def _stop(talk: Talk) -> None:
+    await _heard_both_sides(talk)
+    await talk.run.stop()
+
+
+async def _leave(talk: Talk) -> None:
+    async with talk.run:
+        await _heard_both_sides(talk)
+
+
+async def _drop(talk: Talk) -> None:
+    await _heard_both_sides(talk)
+    await talk.run._events.aclose()  # what the finaliser of a dropped handle does
+
+
+async def _cancel(talk: Talk) -> None:
+    waits = asyncio.Event()
+
+    async def hold() -> None:
+        await _heard_both_sides(talk)
+        waits.set()
+        await anext(talk.run)
+
+    holding = asyncio.create_task(hold())
+    await waits.wait()
+    await asyncio.sleep(0)
+    holding.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await holding
+
+
+async def _supersede(talk: Talk) -> None:
+    await _heard_both_sides(talk)
+    talk.model.add("typed")
+    assert await talk.runner.ask(user_id="u", session_id="s", message="and now?") == "typed"
+
+
+LEAVING: dict[str, Any] = {"stop": _stop, "leave": _leave, "drop": _drop, "cancel": _cancel, "supersede": _supersede}
+
+
+class SlowSaves:
+    """Lets the saves of a talk's artifact service wait until somebody lets them go."""
+
+    def __init__(self, talk: Talk) -> None:
+        self.saving = asyncio.Event()
+        self.go_on = asyncio.Event()
+        service: Any = talk.runner.artifacts
+        self._save = service.save_artifact
+        service.save_artifact = self._wait
+
+    async def _wait(self, **given: Any) -> Any:
+        self.saving.set()
+        await self.go_on.wait()
+        return await self._save(**given)
+
+
+async def test_live_16_a_second_cancellation_does_not_cut_the_keeping_short_and_is_not_lost() -> None:
+    talk = Talk([Hear(0, 1), audio(b"AA"), Hear(1)], config=KEEPING, close=False)
+    slow = SlowSaves(talk)
+    before = asyncio.all_tasks()
+    stopping = asyncio.create_task(_stop(talk))
+    await slow.saving.wait()
+    stopping.cancel()
+    await asyncio.sleep(0)
+    stopping.cancel()
+    await asyncio.sleep(0)
+    slow.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+    assert len(await files(talk)) == 2
+    assert asyncio.all_tasks() == before
+
+
+async def test_live_16_keeping_the_rest_has_a_bound(caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hookwork_llm.live.recorder.REST_TIMEOUT", 0.01)
+    talk = Talk([Hear(0, 1), audio(b"AA"), Hear(1)], config=KEEPING, close=False)
+    slow = SlowSaves(talk)
+    before = asyncio.all_tasks()
+    await _stop(talk)
+    assert "could not be kept within 0.01 s" in caplog.text
+    assert asyncio.all_tasks() == before
+    slow.go_on.set()
+    assert await files(talk) == []
+
+
+async def test_live_16_a_save_that_failed_once_is_tried_again_at_the_end(caplog: Any) -> None:
+    talk = Talk([Hear(0, 1), audio(b"AA"), turn_complete(), Hear(1)], config=KEEPING, close=False)
+    inner, tries = talk.runner.artifacts, 0
+    assert inner is not None
+    save = inner.save_artifact
+
+    async def fails_once(**given: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise OSError("disk full")
+        return await save(**given)
+
+    inner.save_artifact = fails_once  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="disk full"):
+        await talk.hold(sound(b"11"))
+    assert {blob.data for blob in (await kept(talk)).values() if blob is not None} == {b"11", b"AA"}
+    assert len(await files(talk)) == 2
+
+
+async def test_live_16_an_event_that_a_hook_refused_is_not_stored_behind_its_back() -> None:
+    class Strict(Plugin):
+        name = "strict"
+
+        def on_event(self, event: Event) -> None:
+            if event.actions.artifact_delta:
+                raise ValueError("no files")
+
+    talk = Talk([Hear(0, 1), turn_complete(), Hear(1)], config=KEEPING, close=False, plugins=[Strict()])
+    with pytest.raises(ValueError, match="no files"):
+        await talk.hold(sound(b"11"))
+    assert await files(talk) == []
+
+
+async def test_live_16_leaving_between_the_two_files_keeps_both() -> None:
+    talk = Talk([Hear(0, 1), audio(b"AA"), turn_complete(), Hear(1)], config=KEEPING, close=False)
+    async with talk.run:
+        await talk.hold_until("file", sound(b"11"))
+    assert [author for author, _, _ in await files(talk)] == ["user", "voice"]
+
+
+async def test_eff_2_the_two_sides_are_saved_as_effects_of_their_own() -> None:
+    keys: list[str] = []
+
+    class Engine(Plugin):
+        name = "engine"
+
+        async def perform_write(self, call: Any) -> Any:
+            if call.data["op"] == "save_artifact":
+                keys.append(call.key)
+            return await call.default()
+
+    await Talk([Hear(0, 1), audio(b"AA"), turn_complete()], config=KEEPING, plugins=[Engine()]).hold(sound(b"11"))
+    assert len(keys) == len(set(keys)) == 2

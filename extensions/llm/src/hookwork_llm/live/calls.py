@@ -135,7 +135,7 @@ class LiveTools:
         made = LiveToolCall(flow, made_by, call, turn, number, decision, request.position if request else 0)
         made.limit = self._limit
         if is_streaming(made.tool):
-            made.tool = StreamStarter(made.tool, self._session.streams)
+            made.tool = StreamStarter(made.tool, self._session.streams, f"tool/{turn}.{number}")
         self._calls[call.id or ""] = made
         return made
 

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hookwork.errors import LiveConnectionClosed, ModelError
+from hookwork.inside import invocation_of
 from hookwork.live import LiveConnection, LiveRunConfig, without_audio
 from hookwork.model import ModelRequest
 from hookwork.model_streams import not_a_response
@@ -73,7 +74,7 @@ class Line(ModelStage):
     # --- stages around the connection ---------------------------------------------------------------------------------
 
     async def _traced_stage(self) -> None:
-        tracer = self.ctx._inv.tracer
+        tracer = invocation_of(self.ctx).tracer
         if tracer is None:
             await self._stage()
             return
@@ -86,7 +87,7 @@ class Line(ModelStage):
                 "gen_ai.operation.name": "generate_content",
                 "gen_ai.provider.name": self.model.capabilities.provider or None,
                 "gen_ai.request.model": self.request.model or self.model.name,
-                "gen_ai.conversation.id": self.ctx._inv.session_id,
+                "gen_ai.conversation.id": invocation_of(self.ctx).session_id,
             },
         )
         try:
@@ -98,7 +99,7 @@ class Line(ModelStage):
             span.end()
 
     async def _stage(self) -> None:
-        chain = self.ctx._inv.hooks.around_model
+        chain = invocation_of(self.ctx).hooks.around_model
         if not chain:
             await self._connected()
             return
@@ -113,7 +114,7 @@ class Line(ModelStage):
         await around_call(chain, (self.ctx, self.request), stage, body, own_task=True)
 
     async def _connected(self) -> None:
-        hooks, agent = self.ctx._inv.hooks, self.agent
+        hooks, agent = invocation_of(self.ctx).hooks, self.agent
         if hooks.before_model or agent.before_model:
             answer = await self._hooked(self._decided("before_model", self.ctx, self.request))
             if answer is not None:
@@ -157,7 +158,7 @@ class Line(ModelStage):
             raise self._stray_error(error) from error
 
     async def _read(self, connection: LiveConnection) -> None:
-        has_after = bool(self.ctx._inv.hooks.after_model or self.agent.after_model)
+        has_after = bool(invocation_of(self.ctx).hooks.after_model or self.agent.after_model)
         async with aclosing(_messages(connection)) as messages:
             async for message in messages:
                 if not isinstance(message, ModelResponse):

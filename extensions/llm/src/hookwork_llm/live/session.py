@@ -63,9 +63,16 @@ SEND_TIMEOUT = 5.0
 async def run_live_flow(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
     """One live agent call: connections, until the user closes, the agent is done, or the line is lost for good."""
     session = LiveSession(agent, ctx)
-    async with aclosing(session.events()) as events:
-        async for event in events:
-            yield event
+    recorder = session.recorder
+    try:
+        async with aclosing(session.events()) as events:
+            async for event in events:
+                if recorder is not None:
+                    recorder.handed_on(event)
+                yield event
+    finally:
+        if recorder is not None:
+            await recorder.keep_rest()
 
 
 class LiveSession:
@@ -75,9 +82,9 @@ class LiveSession:
         assert isinstance(ctx.activation, LiveActivation)
         self.agent = agent
         self.ctx = ctx
-        self.inv = ctx._inv
         self.channel = channel_of(ctx)
         self.flow = LiveFlow(agent, ctx)
+        self.inv = self.flow.inv
         self.flow.ends_by_tool = ctx.activation.ends_by_tool
         self.inbox = Inbox()
         self.crew = Crew(self.inbox)
@@ -88,7 +95,8 @@ class LiveSession:
         self.recovery = Recovery(self.channel.take_handle())
         self.recorder: Recorder | None = None
         if self.channel.config.save_live_blob:
-            self.recorder = Recorder(self._recording_context, agent.name, self.flow.path_info)
+            kept_at = ctx.callback(DeltaBuffer(), f"live/{self.inv.user_messages}")
+            self.recorder = Recorder(kept_at, agent.name, self.flow.path_info)
         self._intake = Intake(self)
         self._maker = EventMaker(self.flow)
         self._transcript = Transcript(self.flow, self._maker, self.tools.run, lambda: self.tools.batches > 0)
@@ -349,6 +357,3 @@ class LiveSession:
         except Exception:
             logger.warning("the end of a live session could not be stored", exc_info=True)
             return []
-
-    def _recording_context(self, buffer: DeltaBuffer) -> CallbackContext:
-        return self.ctx.callback(buffer, f"live/{self.inv.user_messages}")

@@ -26,12 +26,14 @@ logger = logging.getLogger("hookwork.tools")
 class StreamStarter(ToolWrapper):
     """A streaming tool as the flow runs it: hooks, checks and gate are the tool's, the body starts the stream."""
 
-    def __init__(self, inner: Tool, streams: Streams) -> None:
+    def __init__(self, inner: Tool, streams: Streams, place: str) -> None:
         super().__init__(inner)
         self._streams = streams
+        #: the call's place in its turn: the stream works at the same one.
+        self._place = place
 
     async def run(self, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
-        self._streams.start(self.inner, ctx, args)
+        self._streams.start(self.inner, ctx, args, self._place)
         return {"status": f"pending: {self.name} is running; its results come as messages of the user"}
 
 
@@ -47,11 +49,13 @@ class Streams:
         #: call id → set once the call's own answer was sent: the pieces come after it.
         self._answered: dict[str, asyncio.Event] = {}
 
-    def start(self, tool: Tool, call: ToolContext, args: dict[str, Any]) -> None:
+    def start(self, tool: Tool, call: ToolContext, args: dict[str, Any], place: str) -> None:
         """Run a tool's stream beside the session, until it is exhausted, stopped, or the session closes."""
         running = self._running.setdefault(tool.name, set())
         answered = self._answered[call.function_call_id] = asyncio.Event()
-        task = self._crew.start(self._stream(tool, call, args, answered), then=lambda: running.discard(task))
+        buffer = DeltaBuffer()
+        ctx = self._context(call, buffer, place)
+        task = self._crew.start(self._stream(tool, ctx, args, buffer, answered), then=lambda: running.discard(task))
         running.add(task)
 
     def call_answered(self, call_id: str) -> None:
@@ -68,9 +72,9 @@ class Streams:
         await self._crew.cancel(tasks)
         return {"status": f"stopped {name!r}"}
 
-    async def _stream(self, tool: Tool, call: ToolContext, args: dict[str, Any], answered: asyncio.Event) -> None:
-        buffer = DeltaBuffer()
-        ctx = self._context(call, buffer)
+    async def _stream(
+        self, tool: Tool, ctx: ToolContext, args: dict[str, Any], buffer: DeltaBuffer, answered: asyncio.Event
+    ) -> None:
         streaming = capability(tool, StreamingLike)
         assert streaming is not None
         try:
@@ -89,17 +93,17 @@ class Streams:
         finally:
             self._flow.inv.live.discard(buffer)
 
-    def _context(self, call: ToolContext, buffer: DeltaBuffer) -> ToolContext:
+    def _context(self, call: ToolContext, buffer: DeltaBuffer, place: str) -> ToolContext:
         """The call's context, for work that goes on after the call was answered: with a buffer that is still open."""
         return ToolContext(
-            call._inv,
+            self._flow.inv,
             self._flow.agent,
             call.branch,
             call.isolation_scope,
             call.path,
             parent_path=call.parent_path,
             buffer=buffer,
-            place=call._place,
+            place=place,
             function_call_id=call.function_call_id,
             tool_name=call.tool_name,
             tool_confirmation=call.tool_confirmation,
