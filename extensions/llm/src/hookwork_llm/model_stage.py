@@ -268,6 +268,8 @@ class ModelStage:
     async def _staged(self) -> AsyncGenerator[ModelResponse, None]:
         inv, ctx, request, agent = self.inv, self.ctx, self.request, self.agent
         hooks = inv.hooks
+        if self._cancels:
+            await asyncio.sleep(0)  # a cancellation that was asked for before comes here: it is not the model's
         if hooks.before_model or agent.before_model:
             answer = await self._decided("before_model", ctx, request)
             if answer is not None:
