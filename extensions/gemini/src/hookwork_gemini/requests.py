@@ -17,6 +17,7 @@ from hookwork.records.request import GenerateContentConfig, ToolDeclaration
 from hookwork_gemini.conversion import parsed, to_genai, warn_once
 from hookwork_gemini.declarations import response_schema_json, tool_json
 from hookwork_gemini.fitting import for_gemini_api, for_vertexai
+from hookwork_gemini.foreign import insists_on_signatures, signed, unnoted
 from hookwork_gemini.identity import identified
 from hookwork_modelkit import InexpressibleSchema, refusal
 
@@ -40,12 +41,13 @@ class Prepared(NamedTuple):
 class Door:
     """Turns the requests of one model on one backend into SDK calls; holds no state of a call."""
 
-    __slots__ = ("_schema", "_settings", "_tool", "name", "provider", "vertexai")
+    __slots__ = ("_schema", "_settings", "_sign", "_tool", "name", "provider", "vertexai")
 
     def __init__(self, name: str, provider: str, *, vertexai: bool) -> None:
         self.name = name
         self.provider = provider
         self.vertexai = vertexai
+        self._sign = insists_on_signatures(name)
         # What an agent says of itself is the same in every call: it is read once. The SDK only reads what it is given.
         self._settings = lru_cache(_KEPT)(self._read_settings)
         self._schema = lru_cache(_KEPT)(self._read_schema)
@@ -77,6 +79,9 @@ class Door:
 
     def content(self, content: Content) -> Any:
         """One content for this backend."""
+        content = unnoted(content)
+        if self._sign:
+            content = signed(content)
         fit = for_vertexai if self.vertexai else for_gemini_api
         fitted = [fit(part) for part in content.parts]
         if any(new is not old for new, old in zip(fitted, content.parts, strict=True)):
