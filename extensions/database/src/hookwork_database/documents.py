@@ -11,7 +11,7 @@ import msgspec
 
 from hookwork.errors import BackendError, ValidationError
 from hookwork.records.codec import dump, load
-from hookwork.records.event import Event
+from hookwork.records.event import NO_ACTIONS, Event
 from hookwork.records.frozen import FrozenDict, freeze
 from hookwork.records.jsontext import sanitised
 
@@ -60,7 +60,9 @@ def event_of_document(data: Any, *, id: str, invocation_id: str | None) -> Event
         data = data[: -len(_NO_ACTIONS)] + "}"
         if data.endswith(_NO_NODE):
             data = data[: -len(_NO_NODE)] + "}"
-    event = Event() if data is None else load(Event, _sound(data))
+    event = Event() if data is None else _loaded(data)
+    if event.id == id and event.invocation_id == invocation_id and event.actions is NO_ACTIONS:
+        return event
     changes: dict[str, Any] = {}
     if event.id != id:
         changes["id"] = id
@@ -78,16 +80,16 @@ def event_of_document(data: Any, *, id: str, invocation_id: str | None) -> Event
     return event.replace(**changes) if changes else event
 
 
-def _sound(data: Any) -> Any:
-    """The document; NaN and infinities, which only google-adk writes, become null (DBL-4)."""
-    if isinstance(data, bytes | str):
-        marks = (b"NaN", b"Infinity") if isinstance(data, bytes) else ("NaN", "Infinity")
-        if any(mark in data for mark in marks):  # type: ignore[operator]
-            try:
-                _decode(data)
-            except (msgspec.DecodeError, UnicodeEncodeError):
-                return _lenient(data)
-    return data
+def _loaded(data: Any) -> Event:
+    """The event of a document; NaN and infinities, which only google-adk writes, become null (DBL-4)."""
+    try:
+        return load(Event, data, "snake")
+    except ValidationError:
+        if isinstance(data, bytes | str):
+            marks = (b"NaN", b"Infinity") if isinstance(data, bytes) else ("NaN", "Infinity")
+            if any(mark in data for mark in marks):  # type: ignore[operator]
+                return load(Event, _lenient(data))
+        raise
 
 
 def _lenient(data: str | bytes) -> Any:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, TypeVar
+from functools import cache
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -19,7 +20,7 @@ from hookwork.records.base import EXTRA_WIRE_NAME, Record
 from hookwork.records.event import Event
 from hookwork.records.jsontext import Fault, parse, sanitised
 from hookwork.records.layout import has_times
-from hookwork.records.reading import Reader, reader_of
+from hookwork.records.reading import reader_of
 from hookwork.records.times import whole_epoch
 from hookwork.records.writing import writer_of
 
@@ -36,28 +37,22 @@ _BYTE_MARKS = tuple(mark.encode() for mark in _TEXT_MARKS)
 _encode = msgspec.json.Encoder().encode
 
 
-class _Plan(NamedTuple):
-    """A compiled record type. ``folds``: it is an event, whose wire form has two keys of its own (ACT-3)."""
-
-    read: Reader
-    decode: Callable[[str | bytes], Any] | None
-    fast_out: bool
-    folds: bool
+@cache
+def _typed_decoder(kind: type) -> Callable[[str | bytes], Any] | None:
+    """msgspec's decoder of a record type, built when a text first needs it; None where a moment may need rounding."""
+    has_moments = kind is not Event and (has_times(kind, float) or has_times(kind, datetime))
+    return None if has_moments else msgspec.json.Decoder(kind).decode
 
 
-_plans: dict[type, _Plan] = {}
+@cache
+def _is_typed(kind: type) -> bool:
+    """Whether msgspec can write the type: a ``datetime`` it writes in another form."""
+    return not has_times(kind, datetime)
 
 
-def _plan(kind: type) -> _Plan:
-    plan = _plans.get(kind)
-    if plan is None:
-        if not (isinstance(kind, type) and issubclass(kind, Record)):
-            raise TypeError(f"the codec reads and writes records, not {kind!r}")
-        reads_times, writes_times = has_times(kind, float), has_times(kind, datetime)
-        decode = None if (reads_times or writes_times) and kind is not Event else msgspec.json.Decoder(kind).decode
-        plan = _Plan(reader_of(kind), decode, not writes_times, kind is Event)
-        _plans[kind] = plan
-    return plan
+def _check_kind(kind: Any) -> None:
+    if not (isinstance(kind, type) and issubclass(kind, Record)):
+        raise TypeError(f"the codec reads and writes records, not {kind!r}")
 
 
 # --- the public functions ---------------------------------------------------------------------------------------------
@@ -91,26 +86,29 @@ def dump_json(record: Record, keys: Keys = "camel", times: Times = "epoch") -> b
     return _written(record, keys, times)[1]
 
 
-def load(kind: type[R], data: str | bytes | Mapping[str, Any]) -> R:
+def load(kind: type[R], data: str | bytes | Mapping[str, Any], keys: Keys = "camel") -> R:
     """The record of type ``kind`` that JSON text, or a parsed JSON object, describes.
 
     Reads camelCase, snake_case and PascalCase, mixed too; unknown keys end in ``extra``; a null field is an absent one.
     Text no database can hold is replaced, with one warning (EVT-12).
 
+    Args:
+        keys: the casing that a text is likely to have. Every casing is read either way, the likely one sooner.
+
     Raises:
         ValidationError: not JSON, or not of the form; ``path`` says where, the message what was expected. The value
             itself is never named.
     """
-    plan = _plan(kind)
+    _check_kind(kind)
     try:
         if isinstance(data, str | bytes):
-            record = _fast_record(plan, data)
+            record = _fast_record(kind, data) if keys == "camel" else None
             if record is not None:
                 return record  # type: ignore[no-any-return]
             tree = parse(data)
         else:
             tree = sanitised(data)
-        return plan.read(tree)  # type: ignore[no-any-return]
+        return reader_of(kind)(tree)  # type: ignore[no-any-return]
     except Fault as fault:
         path = fault.path
         at = f"{kind.__name__} at {path}" if path else kind.__name__
@@ -124,8 +122,9 @@ def load(kind: type[R], data: str | bytes | Mapping[str, Any]) -> R:
 
 def _fast_bytes(record: Record) -> bytes | None:
     """The camelCase, epoch form by msgspec alone; None when only the walker can write it."""
-    plan = _plan(type(record))
-    if not plan.fast_out or (plan.folds and _is_folded(record)):
+    kind = type(record)
+    _check_kind(kind)
+    if not _is_typed(kind) or (kind is Event and _is_folded(record)):
         return None
     try:
         data = _encode(record)
@@ -142,16 +141,16 @@ def _is_folded(event: Any) -> bool:
     return bool(event.routes or (compaction is not None and compaction.excluded_events))
 
 
-def _fast_record(plan: _Plan, data: str | bytes) -> Any:
+def _fast_record(kind: type[Record], data: str | bytes) -> Any:
     """The record when msgspec's typed decoder takes the document as it is, else None."""
-    decode = plan.decode
+    decode = _typed_decoder(kind)
     if decode is None or _needs_walker(data):
         return None
     try:
         record = decode(data)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None  # the walker reads more forms, and names the fault when there is one
-    if plan.folds and not (record.actions.compaction is None and whole_epoch(record.timestamp)):
+    if kind is Event and not (record.actions.compaction is None and whole_epoch(record.timestamp)):
         return None
     return record
 

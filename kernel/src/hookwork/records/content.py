@@ -1,6 +1,6 @@
 """Content and its parts, in the JSON form of the genai types (services §1, models §1)."""
 
-from __future__ import annotations
+# No postponed annotations here: the codec asks for them at its first use, and evaluating texts took it half its time.
 
 from collections.abc import Iterable
 from typing import Any

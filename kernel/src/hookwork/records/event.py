@@ -1,6 +1,6 @@
 """Events: what a session's history is made of (core §7, services §1)."""
 
-from __future__ import annotations
+# No postponed annotations here: the codec asks for them at its first use, and evaluating texts took it half its time.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

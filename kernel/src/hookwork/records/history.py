@@ -132,6 +132,11 @@ class Record(msgspec.Struct):
         """Position of the newest answer or message for the subtree."""
         return max(self.newest_answer, self.newest_message)
 
+    @property
+    def spoke(self) -> int:
+        """Position of the newest event of the place itself, or message for it."""
+        return max(self.own_message, self.own[-1] if self.own else -1)
+
 
 def parents(path: str) -> Iterator[str]:
     """The ancestors of a path, nearest first."""
@@ -142,10 +147,15 @@ def parents(path: str) -> Iterator[str]:
         cut = path.rfind("/")
 
 
+def place_scope(invocation_id: str, path: str) -> str:
+    """The isolation scope of a place that talks with the user apart from the rest, and that no call started."""
+    return f"{path}:{invocation_id}"
+
+
 class HistoryIndex:
     """See the module. ``length`` events of the log are taken in."""
 
-    __slots__ = ("calls", "calls_by_id", "invocations", "length", "records", "scope_paths", "unanswered")
+    __slots__ = ("calls", "calls_by_id", "invocations", "length", "records", "scope_paths", "tasks", "unanswered")
 
     def __init__(self) -> None:
         self.length = 0
@@ -158,6 +168,8 @@ class HistoryIndex:
         self.invocations: dict[str, int] = {}
         #: isolation scope → (invocation id, path) of the place that speaks in it, newest last.
         self.scope_paths: dict[str, tuple[str, str]] = {}
+        #: invocation id → places that speak in a scope of their own.
+        self.tasks: dict[str, list[Record]] = {}
 
     def extend(self, events: Sequence[Event], live: Sequence[int] | None) -> None:
         """Take in the events behind those known already; ``live`` limits them to what no rewind hides."""
@@ -195,6 +207,11 @@ class HistoryIndex:
         record = self.records.get((invocation_id, path))
         return [call for call in record.waiting.values() if call.is_open] if record is not None else []
 
+    def open_tasks(self, invocation_id: str | None = None) -> list[Record]:
+        """Places that speak in a scope of their own, without a delegating call, and have not ended (workflow WB-6)."""
+        invocations = self.tasks.values() if invocation_id is None else [self.tasks.get(invocation_id, [])]
+        return [task for tasks in invocations for task in tasks if task.end < 0]
+
     # --- building -----------------------------------------------------------------------------------------------------
 
     def _take(self, position: int, event: Event) -> None:
@@ -211,6 +228,8 @@ class HistoryIndex:
         elif path:
             self._take_own(position, event, path)
         if event.isolation_scope and not by_user:
+            if event.isolation_scope not in self.scope_paths:
+                self._note_task(invocation, path, event.isolation_scope)
             self.scope_paths[event.isolation_scope] = (invocation, path)
         content = event.content
         if content is None:
@@ -289,6 +308,12 @@ class HistoryIndex:
             record.voided, record.handover = position, -1
             record.own.clear()
             record.calls.clear()
+
+    def _note_task(self, invocation: str, path: str, scope: str) -> None:
+        """A scope is spoken in for the first time; is it that of the place, or of one above it?"""
+        for place in (path, *parents(path)):
+            if scope == place_scope(invocation, place):
+                self.tasks.setdefault(invocation, []).append(self.records[invocation, place])
 
     def _take_message(self, position: int, event: Event, path: str) -> None:
         """Words for a place; answers and the results of tasks are news by the calls they answer (ACT-25)."""

@@ -4,7 +4,7 @@ Field names and meaning are those of the genai types; token counts follow models
 prompt includes cached) and ``None`` means "not reported" (MOD-17).
 """
 
-from __future__ import annotations
+# No postponed annotations here: the codec asks for them at its first use, and evaluating texts took it half its time.
 
 from typing import Any
 

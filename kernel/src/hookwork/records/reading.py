@@ -58,17 +58,17 @@ def _record_reader(kind: type[Record]) -> Reader:
                     unknown = {}
                 unknown[key] = value
                 continue
-            if value is None:
-                continue
             name, exact, reader, better = row
-            if better and _is_outdone(document, better):
+            if value is None or (name in values and _is_outdone(document, better)):
                 continue
-            if reader is None or type(value) is exact:
+            if type(value) is exact or reader is None:
                 values[name] = value
                 continue
             try:
                 values[name] = reader(value)
             except Fault as fault:
+                if _is_outdone(document, better):
+                    continue
                 fault.steps.append(key)
                 raise
         if unknown is not None:
@@ -76,7 +76,7 @@ def _record_reader(kind: type[Record]) -> Reader:
                 unfold(values, unknown)
             if unknown:
                 values["extra"] = freeze(unknown)
-        elif unfold is not None:
+        elif unfold is not None and "actions" in values:
             unfold(values, {})
         try:
             return kind(**values)

@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from hookwork.errors import StateMutationError, ValidationError
+from hookwork.records.deleted import without_deleted_temp
 from hookwork.records.event import Event, is_rewind
 
 if TYPE_CHECKING:
-    from hookwork.records.history import Call, HistoryIndex
+    from hookwork.records.history import Call, HistoryIndex, Record
 
 _NO_STATE: Mapping[str, Any] = {}
 
@@ -316,6 +317,11 @@ class Session:
         """Unanswered calls whose place is the isolation scope of a later event (core PND-4)."""
         return self.history().open_delegations() if self.log.has_scopes else []
 
+    @property
+    def open_tasks(self) -> list[Record]:
+        """Places of nodes that talk with the user in a scope of their own until they have a result (workflow WB-6)."""
+        return self.history().open_tasks() if self.log.has_scopes else []
+
     def view(
         self,
         *,
@@ -379,5 +385,8 @@ def without_temp(event: Event) -> Event:
     for key in delta:
         if key.startswith("temp:"):
             kept = {key: value for key, value in delta.items() if not key.startswith("temp:")}
-            return event.replace(actions=event.actions.replace(state_delta=kept))
+            actions = event.actions.replace(state_delta=kept)
+            if event.extra is None:
+                return event.replace(actions=actions)
+            return event.replace(actions=actions, extra=without_deleted_temp(event.extra))
     return event

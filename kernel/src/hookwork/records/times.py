@@ -37,7 +37,11 @@ def epoch_of(value: Any) -> float:
     Raises:
         Fault: another kind, another form, or a moment outside years 1 to 9999 (epoch milliseconds land there).
     """
-    if type(value) is float or type(value) is int:
+    if type(value) is float:
+        seconds = round(value, 6)
+        if _FIRST <= seconds < _BEHIND_LAST:
+            return seconds
+    elif type(value) is int:
         try:
             seconds = round(float(value), 6)
         except OverflowError:
