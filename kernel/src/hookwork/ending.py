@@ -29,6 +29,10 @@ async def end_run(core: RunCore, inv: Invocation, ctx: InvocationContext, error:
     try:
         if inv.in_flight and closed and not cancelled_from_outside:
             await _seal(core, inv)
+        if inv.cut_failures and closed:
+            from hookwork.node_cuts import settle_cuts
+
+            await settle_cuts(inv, error, core.append if cancelled_from_outside else None)
         if isinstance(error, Exception) and not closed and inv.hooks.on_run_error:
             await notify(inv.hooks.on_run_error, "on_run_error", ctx, error)
     finally:

@@ -138,6 +138,7 @@ class Invocation:
         "compaction",
         "config",
         "end_reason",
+        "cut_failures",
         "ended",
         "entered",
         "ephemeral",
@@ -217,6 +218,8 @@ class Invocation:
         #: long-running calls whose body runs now: call id → the model event that made it (core HND-5).
         self.in_flight: dict[str, tuple[Event, Any]] = {}
         #: what the runner's compaction remembers of this run (core CMP-5).
+        #: failures of nodes that were being ended, see `hookwork.node_cuts`; None: none.
+        self.cut_failures: list[Any] | None = None
         self.compaction: Any = None
         self.prepared: dict[int, Any] = {}
         #: id of an agent → the agent and the node that bodies of this run start it as.

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from hookwork import platform
 from hookwork.activation import Activation, checked
 from hookwork.merge import MergePoint
-from hookwork.node import NodeOutcome, Pause
+from hookwork.node import NodeOutcome
 from hookwork.node_attempt import NodeAttempt
 from hookwork.node_context import NodeContext, StateCheck
+from hookwork.node_cuts import is_failure, note_cut, say_where
 from hookwork.plugins.dispatch import first, notify
 from hookwork.records.event import Event, NodeInfo
 from hookwork.records.history import CLOSED_CALLS, NODE_FAILED, NODE_VOIDED, Record
@@ -156,7 +157,7 @@ class NodeActivation(Activation):
             raise
         except BaseException as error:
             self.status = "failed"
-            _name(error, self)
+            say_where(error, self.node.name, self.path)
             raise
 
     async def _in_stage(self, stage: Stage) -> None:
@@ -263,7 +264,16 @@ class NodeActivation(Activation):
                 span.end()
 
     async def _record_failure(self, error: BaseException, *, again: bool = False) -> None:
-        """One event for each failed attempt (workflow PER table); questions it raised wait no longer (ASK-5).
+        """One event for each failed attempt (workflow PER table); a node that is being ended keeps it (FAIL-3)."""
+        event = self.failure_event(error, again=again)
+        try:
+            await self.put(event)
+        except asyncio.CancelledError:
+            note_cut(self.inv, self.node.name, event, error)
+            raise
+
+    def failure_event(self, error: BaseException, *, again: bool = False) -> Event:
+        """What is stored of a failed attempt; questions it raised wait no longer (ASK-5).
 
         An agent that is tried again begins anew (RTY-5); one that is not goes on from its calls when it is resumed.
         """
@@ -278,7 +288,7 @@ class NodeActivation(Activation):
             node_info=NodeInfo(path=self.path, status=NODE_VOIDED if again and self.node.continues else NODE_FAILED),
             custom_metadata={CLOSED_CALLS: closed} if closed else None,
         )
-        await self.put(stamped(event, self))
+        return stamped(event, self)
 
     def take_result(self, status: str, output: Any, routes: tuple[str, ...], final: Event | None) -> None:
         """How the last attempt ended."""
@@ -296,17 +306,3 @@ def span_attributes(node: Node, session_id: str) -> dict[str, str]:
 
 async def _nowhere(event: Event) -> None:
     raise RuntimeError("this node does not run")
-
-
-def _name(error: BaseException, activation: NodeActivation) -> None:
-    """Say on an error where it came from, once per level (workflow FAIL-1)."""
-    note = f'in node "{activation.node.name}" at {activation.path}'
-    if note not in getattr(error, "__notes__", ()):
-        error.add_note(note)
-
-
-def is_failure(error: BaseException | None) -> bool:
-    """Whether an error fails the node, as opposed to what ends or pauses it from outside (workflow FAIL-6)."""
-    return error is not None and not isinstance(
-        error, Pause | asyncio.CancelledError | KeyboardInterrupt | SystemExit | GeneratorExit
-    )

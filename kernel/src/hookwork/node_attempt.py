@@ -20,6 +20,7 @@ from hookwork.errors import (
 )
 from hookwork.merge import cancel_and_wait
 from hookwork.node import NodeOutcome, Pause
+from hookwork.node_cuts import came_from_below, failure_in, note_cut, set_context, take_cuts
 from hookwork.node_events import checked_output, stamped, without_output
 from hookwork.node_standing import NODE_WAITING
 from hookwork.records.event import Event, NodeInfo, RequestInput
@@ -115,16 +116,39 @@ class NodeAttempt:
         timer = asyncio.ensure_future(platform.sleep(seconds))
         try:
             await asyncio.wait((task, timer), return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as cancelled:
             self._buffer.closed = True
             await cancel_and_wait([task, timer])
+            self._keep_own_failure(failure_in(task), cancelled)
             raise
         if not task.done():
             self._buffer.closed = True
             await cancel_and_wait([task])
-            raise NodeTimeout(self._node.name, seconds)
+            met = failure_in(task)
+            if (failure := await self._failure_below(met)) is not None:
+                raise failure
+            raise NodeTimeout(self._node.name, seconds) from met
         timer.cancel()
         await task
+
+    def _keep_own_failure(self, error: BaseException | None, cancelled: asyncio.CancelledError) -> None:
+        """The body, in a task of its own, failed while it was being ended (FAIL-3)."""
+        activation = self.activation
+        if error is None:
+            return
+        if not came_from_below(error, activation.path):
+            note_cut(activation.inv, self._node.name, activation.failure_event(error), error)
+        set_context(cancelled, error)
+
+    async def _failure_below(self, met: BaseException | None) -> BaseException | None:
+        """The failure of a node below that this one's deadline met or provoked; what is not stored yet is (FAIL-3)."""
+        activation = self.activation
+        cuts = take_cuts(activation.inv, activation.path)
+        for cut in cuts:
+            await activation.put(cut.event)
+        if met is not None and came_from_below(met, activation.path):
+            return met
+        return cuts[0].error if cuts else None
 
     async def _body(self) -> None:
         ctx = self.ctx

@@ -90,12 +90,12 @@ async def _run_all(work: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
         return
     tasks = [asyncio.ensure_future(item()) for item in work]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in tasks:
+            if task in done and not task.cancelled() and (error := task.exception()) is not None:
+                raise error
     finally:
         await cancel_and_wait([task for task in tasks if not task.done()])
-    for task in tasks:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error
 
 
 def parallel(
