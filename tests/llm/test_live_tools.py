@@ -8,12 +8,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.llm.live_talks import Talk, shown
+from tests.llm.live_talks import Talk, brief, shown
 
 from hookwork import (
     Agent,
     Blob,
     FunctionResponse,
+    LiveRunConfig,
     ModelCapabilities,
     ModelResponse,
     Part,
@@ -22,11 +23,11 @@ from hookwork import (
     ToolContext,
     user_content,
 )
-from hookwork.errors import ConfigurationError, UnsupportedOperationError
+from hookwork.errors import ConfigurationError, LlmCallLimitError, UnsupportedOperationError
 from hookwork.live import CANCELLED_CALLS
 from hookwork_llm import LlmAgent, tool
 from hookwork_testkit import Hear, ScriptedModel, call
-from hookwork_testkit.live import calls, said, turn_complete
+from hookwork_testkit.live import calls, said, spoke, turn_complete
 
 SOUND = Blob(data=b"\0\1", mime_type="audio/pcm")
 ran: list[str] = []
@@ -406,3 +407,59 @@ async def test_live_2_a_hand_over_to_an_agent_that_is_not_live_raises() -> None:
     with pytest.raises(UnsupportedOperationError, match="'typist'"):
         await talk.hold("type it")
     assert talk.line.closed
+
+
+async def test_rt_3_a_turn_that_ends_with_its_call_is_not_the_end_and_frees_what_was_held_back() -> None:
+    """A provider that completes a turn with the call in it: transcripts are finished there, the answer comes next."""
+
+    @tool
+    async def look() -> dict[str, Any]:
+        """Look."""
+        return {"seen": 1}
+
+    script = [
+        Hear(1),
+        spoke("let me see"),
+        call("look", "c1"),
+        turn_complete(),
+        Hear(1),
+        spoke("a cat"),
+        turn_complete(),
+    ]
+    talk = await Talk(script, tools=[look]).hold("what is there?")
+    whole = [brief(event) for event in talk.events if not event.partial]
+    assert sorted(whole[:4]) == sorted(["spoke let me see", "look?", "look!", "turn_complete"])
+    assert whole.index("spoke let me see") < whole.index("look?") < whole.index("look!")
+    assert whole[4:] == ["spoke a cat", "turn_complete"]
+    stamped = [event.node_info.status for event in await talk.stored() if event.turn_complete and event.node_info]
+    assert stamped == [None, "completed"]
+    assert talk.run.usage.total.calls == 2
+
+
+async def test_act_14_a_quick_tool_does_not_make_the_end_of_its_own_turn_the_end_of_all() -> None:
+    @tool
+    def look() -> dict[str, Any]:
+        """Look."""
+        return {}
+
+    answered = [call("look", "c1"), Hear(1), turn_complete(), "a cat", turn_complete()]
+    talk = await Talk([Hear(1), *answered], tools=[look]).hold("what is there?")
+    stamped = [event.node_info.status for event in await talk.stored() if event.turn_complete and event.node_info]
+    assert stamped == [None, "completed"]
+
+
+async def test_flow_4_what_follows_the_answers_to_calls_is_another_model_call() -> None:
+    """A model that calls in circles within one turn meets the limit."""
+
+    @tool
+    def look() -> dict[str, Any]:
+        """Look."""
+        return {}
+
+    circle: list[Any] = [step for number in range(9) for step in (call("look", f"c{number}"), Hear(1))]
+    talk = Talk([Hear(1), *circle], tools=[look], config=LiveRunConfig(max_llm_calls=3), close=False)
+    with pytest.raises(LlmCallLimitError):
+        await talk.hold("go")
+    assert talk.run.outcome is not None
+    assert talk.run.outcome.kind == "limit"
+    assert talk.run.usage.total.calls == 3

@@ -94,10 +94,10 @@ async def test_rt_3_the_name_of_a_call_may_have_come_with_its_item() -> None:
     assert made.content.function_calls[0].name == "f"
 
 
-async def test_rt_3_a_response_that_calls_does_not_end_the_turn() -> None:
-    """The model goes on once it has the answers."""
+async def test_rt_3_a_response_that_calls_is_a_complete_turn_too() -> None:
+    """RT-3: `response.done` -> turn complete; AGG-26: for every adapter, whatever the whole holds."""
     _, end = await heard(begun(), called("f", "{}"), ended("completed", A_CALL, usage=usage()))
-    assert (end.turn_complete, end.usage_metadata is not None) == (None, True)
+    assert (end.turn_complete, end.finish_reason, end.usage_metadata is not None) == (True, "STOP", True)
 
 
 async def test_rt_3_the_user_speaks_over_the_model() -> None:
@@ -268,8 +268,11 @@ async def test_a_conversation_with_a_tool() -> None:
         Stay(),
     ]
     async with RealtimeService(script).running() as service:
-        found, _ = await live_run(service, "Weather in Paris?")
+        found, runner = await live_run(service, "Weather in Paris?", until=2)
     assert found == ["weather", "", "It is clear."]
+    stored = (await runner.sessions.get_session(app_name=runner.app_name, user_id="u", session_id="s")).events
+    stamped = [bool(event.node_info and event.node_info.status) for event in stored if event.turn_complete]
+    assert stamped == [False, True], "the first turn waits for the answer to its call, the second is the end (ACT-14)"
     outputs = [
         f["item"] for f in service.frames("conversation.item.create") if f["item"]["type"] == "function_call_output"
     ]

@@ -62,8 +62,8 @@ class LiveRunConfig(Record):
         session_resumption: a `SessionResumption`, or a dict of its fields.
         context_window_compression: genai ContextWindowCompressionConfig.
         save_live_blob: keep the audio of both sides as artifacts (models LIVE-16).
-        max_llm_calls: model turns of the session, all agents together; None: the runner's own limit; 0 or less:
-            unlimited.
+        max_llm_calls: model turns of the session, all agents together; what the model says after the answers to its
+            calls counts as another one. None: the runner's own limit; 0 or less: unlimited.
         custom_metadata: merged into every event of the run, like `hookwork.RunConfig.custom_metadata`.
     """
 
@@ -266,7 +266,8 @@ class LiveConnection(ABC):
           fragment, ``finished`` unset. A server that sends the whole transcript of an utterance: that text with
           ``finished=True`` and ``partial`` unset; it replaces the fragments of the utterance.
         * ``turn_complete=True``: the model is done with its turn; ``interrupted=True``: the user cut it off. They may
-          come on a message with content, or alone.
+          come on a message with content, or alone. A provider whose turn ends with the calls in it (OpenAI Realtime) says
+          so there; the model goes on in another turn once it has the answers.
         * ``session_resumption_handle``: alone, only handles that can be used now.
         * ``usage_metadata``: normalised (models MOD-16); each token is reported once: the counts of a session's
           responses are added up. ``grounding_metadata``, ``finish_reason``, ``model_version`` as usual.

@@ -40,6 +40,10 @@ class EventMaker:
         if message.turn_complete or message.interrupted:
             self._in_turn = False
 
+    def calls_answered(self) -> None:
+        """Answers to calls go to the model: what it says next comes of another model call (core FLOW-4)."""
+        self._in_turn = False
+
     def turn_is_cut(self) -> None:
         """The line broke: what comes next is another turn."""
         self._in_turn = False

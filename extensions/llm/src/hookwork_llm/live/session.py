@@ -298,6 +298,7 @@ class LiveSession:
             if response is not None and response.id in self._server_ids:
                 part = part.replace(function_response=response.replace(id=self._server_ids[response.id]))
             parts.append(part)
+        self._maker.calls_answered()
         self.outbox.content(content.replace(parts=parts))
 
     def stored_form(self, event: Event) -> Event:

@@ -31,6 +31,8 @@ class Transcript:
         self._held = HoldBack()
         #: call events that are not stored yet: event id → the event and its turn.
         self._to_start: dict[str, tuple[Event, int]] = {}
+        #: the model called something and has said nothing since its calls were carried out.
+        self._owes_answer = False
 
     def message(self, message: ModelResponse) -> list[Event]:
         """A server message."""
@@ -54,6 +56,7 @@ class Transcript:
     def cut(self) -> list[Event]:
         """The line broke: what the user said so far is written down, what the model had begun to say is not."""
         self._maker.turn_is_cut()
+        self._owes_answer = False
         return [*self._made_of(self._assembler.cut()), *self._held.release()]
 
     def finish(self) -> list[Event]:
@@ -69,12 +72,14 @@ class Transcript:
     def _made_of(self, pieces: Sequence[Piece]) -> list[Event]:
         """Pieces as events, those held back that may go on now among them."""
         events: list[Event] = []
-        at_rest = not self._to_start and not self._tools_run()
         for i, piece in enumerate(pieces):
-            event = self._maker.event(piece, at_rest=at_rest)
+            busy = bool(self._to_start) or self._tools_run()
+            if not busy and _is_output(piece):
+                self._owes_answer = False
+            event = self._maker.event(piece, at_rest=not busy and not self._owes_answer)
             if event.function_calls and not event.partial and not event.error_code:
-                at_rest = False
                 self._to_start[event.id] = (event, self._flow.turn)
+                self._owes_answer = True
             events += self._admitted(event, any(_is_speech(later) for later in pieces[i + 1 :]))
         return events
 
@@ -86,6 +91,11 @@ class Transcript:
         if not transcribes:
             admitted += self._held.release()
         return admitted
+
+
+def _is_output(piece: Piece) -> bool:
+    """Whether a piece is something that the model says."""
+    return piece.response.content is not None or piece.response.output_transcription is not None
 
 
 def _is_speech(piece: Piece) -> bool:

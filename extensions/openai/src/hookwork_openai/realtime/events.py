@@ -13,7 +13,7 @@ from hookwork.records.metadata import ModalityTokenCount, ModelResponse, Transcr
 from hookwork_openai.arguments import read_arguments
 from hookwork_openai.call import Call
 from hookwork_openai.errors import service_error
-from hookwork_openai.reading import count_in, object_in, objects_in, text_in
+from hookwork_openai.reading import count_in, object_in, text_in
 
 #: Marks our session.update, so that a refusal of it can be told from any other error.
 SESSION_UPDATE = "hookwork_session_update"
@@ -138,6 +138,9 @@ class ServerEvents:
         return self._said(Part(function_call=FunctionCall(id=call_id or None, name=name, args=args)))
 
     def _done(self, event: Event) -> ModelResponse:
+        """The end of a response is the end of a model turn, one that calls functions too (RT-3; so is the whole of a
+        typed response, AGG-26). The turn after it begins when the answers to all calls are sent: a response of its own.
+        """
         response = object_in(event, "response")
         told = object_in(response, "status_details")
         self.responding = False
@@ -154,9 +157,7 @@ class ServerEvents:
         if status == "incomplete":
             finish = _INCOMPLETE.get(reason, "OTHER")
             return self._end(turn_complete=True, finish_reason=finish, usage_metadata=usage)
-        # A response that calls functions is no end of the turn: the model goes on once it has the answers.
-        calls = any(item.get("type") == "function_call" for item in objects_in(response, "output"))
-        return self._end(turn_complete=None if calls else True, finish_reason="STOP", usage_metadata=usage)
+        return self._end(turn_complete=True, finish_reason="STOP", usage_metadata=usage)
 
     def _end(self, **fields: Any) -> ModelResponse:
         self._interrupted = False
