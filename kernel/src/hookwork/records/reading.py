@@ -15,13 +15,18 @@ from hookwork.records.base import Record
 from hookwork.records.event import Event, ExcludedEvent
 from hookwork.records.frozen import freeze
 from hookwork.records.jsontext import Fault
-from hookwork.records.layout import fields_of, inner, is_moment, is_record, spellings_of
+from hookwork.records.layout import Field, fields_of, inner, is_moment, is_record, spellings_of
 from hookwork.records.times import epoch_of
 from hookwork.records.writing import route_form
 
 Reader = Callable[[Any], Any]
 
 _readers: dict[type, Reader] = {}
+
+
+#: What a key of a document means: the field, the type that needs no reading, how other values are read (None: anything
+#: will do), the spellings of the field that win over this one. A named tuple would unpack more slowly.
+_Row = tuple[str, type | None, Reader | None, tuple[str, ...]]
 
 
 def reader_of(kind: type[Record]) -> Reader:
@@ -33,15 +38,16 @@ def reader_of(kind: type[Record]) -> Reader:
 
 
 def _record_reader(kind: type[Record]) -> Reader:
-    # spelling → field, the type that needs no reading, reader, spellings that win over this one
-    table: dict[str, tuple[str, type | None, Reader | None, tuple[str, ...]]] = {}
+    table: dict[str, _Row] = {}
     wires: dict[str, str] = {}
     for field in fields_of(kind):
         wires[field.name] = field.wire
         spellings = spellings_of(field.name, field.wire)
         origin, _ = inner(field.type)
         exact = origin if origin in (str, bool, int, float) and not is_moment(field.name, origin) else None
-        reader = _value_reader(field.name, field.type)
+        reader = (
+            _deferred(table, field, spellings) if _has_record(field.type) else _value_reader(field.name, field.type)
+        )
         for rank, spelling in enumerate(spellings):
             table[spelling] = (field.name, exact, reader, spellings[:rank])
     unfold = _unfold_event if kind is Event else None
@@ -82,6 +88,25 @@ def _record_reader(kind: type[Record]) -> Reader:
             return kind(**values)
         except ValidationError as error:
             raise Fault(str(error), wires.get(error.path, error.path)) from None
+
+    return read
+
+
+def _has_record(annotation: Any) -> bool:
+    kind, args = inner(annotation)
+    return any(is_record(part) for part in (kind, *args))
+
+
+def _deferred(table: dict[str, _Row], field: Field, spellings: tuple[str, ...]) -> Reader:
+    """A reader that is built when a document first has the field: a process meets few of the record types there are."""
+
+    def read(value: Any) -> Any:
+        reader = _value_reader(field.name, field.type)
+        assert reader is not None, "it reads a record"
+        for spelling in spellings:
+            name, exact, _, better = table[spelling]
+            table[spelling] = (name, exact, reader, better)
+        return reader(value)
 
     return read
 
