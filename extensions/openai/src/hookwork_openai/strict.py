@@ -23,7 +23,8 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
         return {"$ref": reference}
     strict: dict[str, Any] = {}
     for key, value in schema.items():
-        strict[key] = _strict_value(key, value)
+        if key != "default":  # strict mode refuses it, and says nothing by it: every property is required
+            strict[key] = _strict_value(key, value)
     properties = schema.get("properties")
     if isinstance(properties, Mapping) and properties:
         required = schema.get("required")
@@ -66,7 +67,7 @@ def _plain(value: Any) -> Any:
 
 def _nullable(schema: Any) -> Any:
     if not isinstance(schema, dict) or _allows_null(schema):
-        return _without_null_default(schema)
+        return schema
     kind = schema.get("type")
     if isinstance(kind, str | list):
         kinds = [kind] if isinstance(kind, str) else kind
@@ -77,7 +78,7 @@ def _nullable(schema: Any) -> Any:
             nullable["enum"] = [nullable.pop("const"), None]
         return nullable
     if isinstance(schema.get("anyOf"), list):
-        return _without_null_default({**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]})
+        return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
     return {"anyOf": [schema, {"type": "null"}]}
 
 
@@ -90,13 +91,6 @@ def _allows_null(schema: dict[str, Any]) -> bool:
         for key in ("anyOf", "oneOf")
         for option in schema.get(key) or ()
     )
-
-
-def _without_null_default(schema: Any) -> Any:
-    """``default: null`` says nothing once null is allowed, and strict mode refuses it."""
-    if isinstance(schema, dict) and "default" in schema and schema["default"] is None:
-        return {key: value for key, value in schema.items() if key != "default"}
-    return schema
 
 
 def schema_name(title: Any) -> str:
