@@ -9,6 +9,7 @@ from typing import Any
 
 from hookwork.errors import ModelError
 from hookwork_modelkit.errors import model_error, refusal
+from hookwork_openai.names import FunctionNames
 from hookwork_openai.options import Options
 
 logger = logging.getLogger("hookwork.openai")
@@ -31,9 +32,10 @@ class Call:
         chat: Chat Completions; False: Responses.
         options: those of the model.
         warned: what the model has warned about; shared by its calls, so that each warning comes once.
+        names: function names as they are sent, and back.
     """
 
-    __slots__ = ("chat", "model", "official", "options", "provider", "warned")
+    __slots__ = ("chat", "model", "names", "official", "options", "provider", "warned")
 
     def __init__(
         self,
@@ -51,6 +53,7 @@ class Call:
         self.chat = chat
         self.options = options if options is not None else Options()
         self.warned = warned if warned is not None else set()
+        self.names = FunctionNames()
 
     def refused(self, code: str, problem: str) -> ModelError:
         """The error of a request that cannot be made; nothing was sent (``kind`` is ``invalid_request``)."""

@@ -18,6 +18,7 @@ from hookwork_openai.options import Options, is_openai_host
 
 if TYPE_CHECKING:
     from hookwork_modelkit.clients import ModelClients
+    from hookwork_openai.responses.chains import Chains
     from hookwork_openai.sdk import Client, JsonStream
 
 _CHAT = "/chat/completions"
@@ -48,6 +49,11 @@ class OpenAIModel(Model):
         self._retry = RetryPolicy.of(self.options.retry)
         self._warned: set[str] = set()
         self._clients: ModelClients[Client] | None = None
+        self._chains: Chains | None = None
+        if self.options.chain:
+            from hookwork_openai.responses.chains import Chains
+
+            self._chains = Chains()
         #: the server refused ``stream_options`` once (models CHAT-4).
         self._without_stream_options = False
 
@@ -148,12 +154,55 @@ class OpenAIModel(Model):
         return self._responses(call, request, stream)
 
     async def _responses(self, call: Call, request: ModelRequest, stream: bool) -> Responses:
-        from hookwork_openai.responses.output import whole_response
         from hookwork_openai.responses.request import request_body
-        from hookwork_openai.responses.stream import ResponseStream
 
         body, how = request_body(call, request), transport(call, request.config)
+        chains = self._chains
+        if chains is None:
+            responses = self._asked(call, body, how, stream)
+        else:
+            responses = self._chained(chains, call, request, body, how, stream)
+        async with aclosing(responses):
+            async for response in responses:
+                yield response
+
+    async def _chained(
+        self, chains: Chains, call: Call, request: ModelRequest, body: dict[str, Any], how: Transport, stream: bool
+    ) -> Responses:
+        """The responses to a request, behind the one it goes on from where that is known, else to all of it."""
+        from openai import APIStatusError
+
+        from hookwork_openai.responses.chains import PREVIOUS, is_forgotten, may_chain, noted
+
+        chainable = may_chain(body, how.extra_body)
+        shorter = chains.shortened(body) if chainable else None
+        previous: str = shorter["previous_response_id"] if shorter is not None else ""
+        if shorter is not None:
+            started = False
+            try:
+                async with aclosing(self._asked(call, shorter, how, stream)) as responses:
+                    async for response in responses:
+                        started = True
+                        if not response.partial:
+                            response = noted(response, previous)
+                            chains.remember(call, request.contents, response)
+                        yield response
+                return
+            except APIStatusError as error:
+                if started or not is_forgotten(error):
+                    raise
+            chains.forget(previous)
+            call.warn(PREVIOUS, "the service has lost a response that was to be gone on from; all is sent instead")
+        async with aclosing(self._asked(call, body, how, stream)) as responses:
+            async for response in responses:
+                if chainable and not response.partial:
+                    chains.remember(call, request.contents, response)
+                yield response
+
+    async def _asked(self, call: Call, body: dict[str, Any], how: Transport, stream: bool) -> Responses:
         from hookwork_openai import sdk
+        from hookwork_openai.responses.output import whole_response
+        from hookwork_openai.responses.stream import ResponseStream
 
         async with self._client(call) as client:
             if not stream:
@@ -180,6 +229,8 @@ class OpenAIModel(Model):
         from hookwork_openai.chat.stream import ChatStream
 
         body, how = request_body(call, request), transport(call, request.config)
+        if self._chains is not None:
+            call.warn("chain", "Chat Completions keep no responses to go on from; chain=True does nothing")
         declared = frozenset(item.name for item in request.config.function_declarations() if item.name)
         from hookwork_openai import sdk
 

@@ -22,6 +22,7 @@ DEFAULT_BASE_URL = "https://api.openai.com/v1"
 _OBJECTS = frozenset({"http_client", "client_options"})
 _BOOLEANS = (
     "store",
+    "chain",
     "parallel_tool_calls",
     "accept_unterminated",
     "parse_text_calls",
@@ -63,6 +64,7 @@ class Options:
     unsupported: str = "error"
     retry: Any = None
     store: bool | None = None
+    chain: bool = False
     reasoning: Mapping[str, Any] | None = None
     parallel_tool_calls: bool | None = None
     truncation: str | None = None
@@ -98,6 +100,10 @@ class Options:
         for header, value in (self.headers or {}).items():
             if not isinstance(value, str):
                 raise ConfigurationError(f"option 'headers': {header!r} is text, not a {type(value).__name__}")
+        if self.chain and (self.store is False or self.api == "chat"):
+            raise ConfigurationError(
+                "'chain' goes on from responses that the service keeps; it fits neither store=False nor api='chat'"
+            )
         if self.base_url and self.azure_endpoint:
             raise ConfigurationError("'base_url' and 'azure_endpoint' name two services; keep one")
         for name in ("base_url", "azure_endpoint"):

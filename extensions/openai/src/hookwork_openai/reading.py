@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 _NOTHING: Mapping[str, Any] = {}
+#: Key of the metadata, behind ``openai_`` → field of the response.
+_OF_ITSELF = {"response_id": "id", "model": "model", "service_tier": "service_tier"}
 
 
 def text_in(value: Mapping[str, Any], name: str) -> str:
@@ -31,6 +33,12 @@ def count_in(value: Mapping[str, Any], name: str) -> int | None:
     """A whole number from 0; None when there is none."""
     found = value.get(name)
     return found if type(found) is int and found >= 0 else None
+
+
+def said_of(response: Mapping[str, Any]) -> dict[str, Any]:
+    """What a response says of itself, as `custom_metadata`: its id, its model, the service tier that it was given."""
+    found = {f"openai_{key}": text_in(response, field) for key, field in _OF_ITSELF.items()}
+    return {name: value for name, value in found.items() if value}
 
 
 def number_in(value: Mapping[str, Any], name: str) -> float | None:

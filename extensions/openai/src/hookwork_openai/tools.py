@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from hookwork.model import ModelRequest
 from hookwork.records.request import FunctionDeclaration, GenerateContentConfig, ToolDeclaration
 from hookwork_modelkit.schema_merging import Inexpressible
 from hookwork_modelkit.schemas import to_json_schema
@@ -19,6 +20,15 @@ class Function(msgspec.Struct, frozen=True):
     name: str
     description: str | None
     parameters: dict[str, Any]
+
+
+def reserve_names(call: Call, request: ModelRequest) -> None:
+    """Look at all names of a request before one of them is sent under another (`hookwork_openai.names`)."""
+    call.names.reserve([item.name for item in request.config.function_declarations() if item.name])
+    for content in request.contents:
+        for function_call in content.function_calls:
+            if function_call.name:
+                call.names.reserve((function_call.name,))
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -133,7 +133,7 @@ class _Messages:
         if not function_call.name:
             raise self._call.refused("function_call_missing_name", "a function call in the contents has no name")
         wire = self._ids.of_call(function_call.id)
-        function = {"name": function_call.name, "arguments": json_text(function_call.args or {})}
+        function = {"name": self._call.names.wire(function_call.name), "arguments": json_text(function_call.args or {})}
         turn.calls.append({"id": wire, "type": "function", "function": function})
         self._turn_of[wire] = turn
 

@@ -14,7 +14,7 @@ from hookwork_openai.annotations import citation_metadata, logprobs_result
 from hookwork_openai.arguments import BadArguments, parse_arguments, read_arguments
 from hookwork_openai.call import Call
 from hookwork_openai.errors import service_error
-from hookwork_openai.reading import object_in, objects_in, text_in
+from hookwork_openai.reading import object_in, objects_in, said_of, text_in
 from hookwork_openai.usage import chat_usage
 
 _FINISH_REASONS = {
@@ -85,8 +85,7 @@ def _folded(
     )
     for name, call_id in reader.cut_calls:
         whole.cut_call(name, call_id)
-    found = {"openai_response_id": text_in(completion, "id"), "openai_model": text_in(completion, "model")}
-    whole.custom_metadata.update({name: value for name, value in found.items() if value})
+    whole.custom_metadata.update(said_of(completion))
     return whole.finish()
 
 
@@ -116,7 +115,7 @@ class _Message:
 
     def _tool_call(self, tool_call: Mapping[str, Any]) -> None:
         said = object_in(tool_call, "function")
-        name, call_id = text_in(said, "name"), text_in(tool_call, "id")
+        name, call_id = self._call.names.own(text_in(said, "name")), text_in(tool_call, "id")
         raw = said.get("arguments")
         if not name:
             self._call.warn("nameless call", "a function call without a name is left out")
@@ -131,8 +130,10 @@ class _Message:
         if self.cut_calls or any(part.function_call is not None for part in self.parts):
             return
         said = [part for part in self.parts if not part.thought]
-        found = written_call("".join(part.text or "" for part in said), declared)
+        written = declared | {self._call.names.wire(name) for name in declared}
+        found = written_call("".join(part.text or "" for part in said), written)
         if found is not None:
+            found = found.replace(name=self._call.names.own(found.name or ""))
             thoughts = [part for part in self.parts if part.thought]
             self.parts = [*thoughts, Part(function_call=found)]
 

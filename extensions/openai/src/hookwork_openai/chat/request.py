@@ -8,7 +8,7 @@ from hookwork.model import ModelRequest
 from hookwork_openai import config as settings
 from hookwork_openai.call import Call
 from hookwork_openai.chat.messages import messages
-from hookwork_openai.tools import Choice, Function, choice, functions
+from hookwork_openai.tools import Choice, Function, choice, functions, reserve_names
 
 
 def request_body(call: Call, request: ModelRequest) -> dict[str, Any]:
@@ -19,6 +19,7 @@ def request_body(call: Call, request: ModelRequest) -> dict[str, Any]:
     """
     config, options = request.config, call.options
     settings.refuse_unsupported(call, config)
+    reserve_names(call, request)
     system = settings.system_text(call, config)
     body: dict[str, Any] = {"model": call.model, "messages": messages(call, request.contents, system)}
     body.update(settings.sampling(call, config))
@@ -32,7 +33,7 @@ def request_body(call: Call, request: ModelRequest) -> dict[str, Any]:
         "presence_penalty": config.presence_penalty,
         "seed": config.seed,
         "response_format": _format(settings.response_format(call, config)),
-        "tools": [_tool(function) for function in declared] or None,
+        "tools": [_tool(call, function) for function in declared] or None,
         "tool_choice": _choice(call, choice(call, config)) if declared else None,
         "reasoning_effort": _effort(call, settings.reasoning(call, config)),
         "metadata": dict(config.labels) if config.labels and options.store else None,
@@ -66,8 +67,8 @@ def _effort(call: Call, reasoning: dict[str, Any]) -> Any:
     return reasoning.get("effort")
 
 
-def _tool(function: Function) -> dict[str, Any]:
-    declared: dict[str, Any] = {"name": function.name}
+def _tool(call: Call, function: Function) -> dict[str, Any]:
+    declared: dict[str, Any] = {"name": call.names.wire(function.name)}
     if function.description is not None:
         declared["description"] = function.description
     return {"type": "function", "function": {**declared, "parameters": function.parameters, "strict": False}}
@@ -78,7 +79,7 @@ def _choice(call: Call, wanted: Choice | None) -> Any:
         return None
     if not wanted.names:
         return wanted.mode
-    tools = [{"type": "function", "function": {"name": name}} for name in wanted.names]
+    tools = [{"type": "function", "function": {"name": call.names.wire(name)}} for name in wanted.names]
     if wanted.mode == "required" and len(tools) == 1:
         return tools[0]
     if call.official:

@@ -101,7 +101,7 @@ class ChatStream:
         self._chunks += 1
         if object_in(chunk, "error"):
             raise service_error(self._call, chunk["error"], started=self.shown)
-        for name in ("id", "model"):
+        for name in ("id", "model", "service_tier"):
             self._head[name] = self._head.get(name) or text_in(chunk, name)
         self._usage = chunk.get("usage") or self._usage
         choices = objects_in(chunk, "choices")
@@ -188,7 +188,9 @@ class ChatStream:
         elif isinstance(arguments, Mapping):
             known.arguments = arguments
         if known.name:
-            yield call_fragment(known.wire_id, known.name, text_in(said, "arguments"), version=version)
+            yield call_fragment(
+                known.wire_id, self._call.names.own(known.name), text_in(said, "arguments"), version=version
+            )
 
     def _find(self, index: int | None, call_id: str, name: str, arguments: Any) -> _StreamedCall:
         """The call a piece belongs to: by index; without one the last, unless a new id or name begins another.

@@ -95,7 +95,7 @@ class _Items:
             {
                 "type": "function_call",
                 "call_id": self._ids.of_call(function_call.id),
-                "name": function_call.name,
+                "name": self._call.names.wire(function_call.name),
                 "arguments": json_text(function_call.args or {}),
             }
         )

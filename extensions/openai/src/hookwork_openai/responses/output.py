@@ -15,7 +15,7 @@ from hookwork_openai.arguments import BadArguments, parse_arguments, read_argume
 from hookwork_openai.call import Call
 from hookwork_openai.errors import service_error
 from hookwork_openai.metadata import phase_metadata, reasoning_metadata
-from hookwork_openai.reading import object_in, objects_in, text_in
+from hookwork_openai.reading import object_in, objects_in, said_of, text_in
 from hookwork_openai.usage import responses_usage
 
 logger = logging.getLogger("hookwork.openai")
@@ -103,8 +103,7 @@ def _folded(call: Call, response: Mapping[str, Any], reader: _Output, finish: st
 
 
 def _custom(response: Mapping[str, Any], reader: _Output) -> dict[str, Any]:
-    found = {"openai_response_id": text_in(response, "id"), "openai_model": text_in(response, "model")}
-    kept: dict[str, Any] = {name: value for name, value in found.items() if value}
+    kept = said_of(response)
     if reader.unmapped:
         kept["openai_unmapped"] = [thaw(freeze(item)) for item in reader.unmapped]
     return kept
@@ -158,7 +157,7 @@ class _Output:
             self.parts.append(Part(text=text, thought=True, part_metadata=metadata))
 
     def _function_call(self, item: Mapping[str, Any]) -> None:
-        name, call_id = text_in(item, "name"), text_in(item, "call_id") or text_in(item, "id")
+        name, call_id = self._call.names.own(text_in(item, "name")), text_in(item, "call_id") or text_in(item, "id")
         raw = item.get("arguments")
         if not name:
             logger.warning("%s: a function call without a name is left out", self._call.model)

@@ -75,6 +75,9 @@ class ResponseStream:
         call = self._call
         return model_error(call.provider, call.model, kind="stream", retryable=True, detail=problem, started=self.shown)
 
+    def _own(self, item: StreamedItem) -> str:
+        return self._call.names.own(item.name)
+
     # --- events -------------------------------------------------------------------------------------------------------
 
     def _created(self, event: Event) -> None:
@@ -127,7 +130,7 @@ class ResponseStream:
         started = self._items.started(event, item)
         if started.kind != "function_call" or not started.name:
             return None
-        return call_fragment(started.wire_id, started.name, "", version=self._version)
+        return call_fragment(started.wire_id, self._own(started), "", version=self._version)
 
     def _item_done(self, event: Event) -> ModelResponse | None:
         item = event.get("item")
@@ -145,7 +148,7 @@ class ResponseStream:
         item.pieces.append(delta)
         if not item.name:
             return None
-        return call_fragment(item.wire_id, item.name, delta, version=self._version)
+        return call_fragment(item.wire_id, self._own(item), delta, version=self._version)
 
     def _arguments_done(self, event: Event) -> ModelResponse | None:
         item = self._items.of_event(event, "function_call")
@@ -163,7 +166,7 @@ class ResponseStream:
             args = parse_arguments(raw)
         except BadArguments:
             return None
-        return call_end(item.wire_id, item.name, args, version=self._version)
+        return call_end(item.wire_id, self._own(item), args, version=self._version)
 
 
 _HANDLERS: dict[str, Callable[[ResponseStream, Event], ModelResponse | None]] = {
