@@ -85,8 +85,8 @@ def check_resumable(inv: Invocation, entry: Entry) -> None:
     standing = view.standing()
     if standing is Standing.DONE or (standing is Standing.WAITING and not view.news):
         waits = ", ".join(call.id for call in view.open_calls)
-        raise NothingToResume(
-            f"invocation {inv.invocation_id!r} "
-            + (f"only waits for answers to: {waits}" if waits else "is completed")
-            + "; nothing was run"
-        )
+        if standing is Standing.DONE:
+            why = "is completed"
+        else:
+            why = f"only waits for answers to: {waits}" if waits else "waits, and no question of it is open"
+        raise NothingToResume(f"invocation {inv.invocation_id!r} {why}; nothing was run")

@@ -24,6 +24,7 @@ from hookwork.records.event import Event, NodeInfo
 from hookwork.records.history import CLOSED_CALLS, NODE_FAILED, NODE_VOIDED, Record
 from hookwork.stages import InContext, Stage, StageOutcome, around_call
 from hookwork.state import DeltaBuffer
+from hookwork.view import View
 
 if TYPE_CHECKING:
     from hookwork.agent import Agent
@@ -54,11 +55,13 @@ class NodeActivation(Activation):
         on_output: called before an output leaves; may raise.
         gate: left during the delay before a further attempt. retry: the node's policy, or another.
         resuming: the place had a record before this entry.
+        awaits_trigger: paused, but no question is open here or below: it may be activated again (NODE-9, DYN-26).
     """
 
     __slots__ = (
         "_in_hook",
         "attempt",
+        "awaits_trigger",
         "gate",
         "hook_buffer",
         "info",
@@ -102,6 +105,7 @@ class NodeActivation(Activation):
         self.retry: Any = node.config.retry
         self.attempt = 1
         self.resuming = False
+        self.awaits_trigger = False
         #: ids of the questions that this entry raised.
         self.raised: list[str] = []
         self.put: Put = _nowhere
@@ -132,6 +136,8 @@ class NodeActivation(Activation):
         """Run to the end, or find out that it is done or waits; then ``status`` says which."""
         record = self.record()
         if record is not None and self._stands() is not None:
+            if self.status == "paused" and not self.open_calls:
+                self.awaits_trigger = not View(self.inv, self.inv.invocation_id, self.path).open_delegations
             return
         await self.enter(put, record)
 

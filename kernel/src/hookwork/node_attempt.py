@@ -19,7 +19,7 @@ from hookwork.errors import (
     OutputAlreadyDelegated,
 )
 from hookwork.merge import cancel_and_wait
-from hookwork.node import NodeOutcome, Pause
+from hookwork.node import NodeOutcome, Pause, Standing
 from hookwork.node_cuts import came_from_below, failure_in, note_cut, set_context, take_cuts
 from hookwork.node_events import checked_output, stamped, without_output
 from hookwork.node_standing import NODE_WAITING
@@ -36,6 +36,7 @@ class NodeAttempt:
     """The accumulator of one attempt. ``delegated``: path of the child whose output is this node's (DYN-24).
 
     ``detached``: tasks, other than the body's own, in which children run now (DYN-7).
+    ``child_idles``: a child waits for its next trigger, and no question is open for it (DYN-26).
     """
 
     __slots__ = (
@@ -49,6 +50,7 @@ class NodeAttempt:
         "_routes",
         "_waits",
         "activation",
+        "child_idles",
         "ctx",
         "delegated",
         "delegated_output",
@@ -71,6 +73,7 @@ class NodeAttempt:
         self.delegated = ""
         self.delegated_output: Any = None
         self.detached: set[asyncio.Task[Any]] = set()
+        self.child_idles = False
 
     # --- running ------------------------------------------------------------------------------------------------------
 
@@ -341,7 +344,7 @@ class NodeAttempt:
             view = View(inv, inv.invocation_id, activation.path)
             activation.open_calls = view.open_calls
             if activation.open_calls or self._paused:
-                await self._wait(unused_answer=view.news)
+                await self._wait(unused_answer=view.news or (self.child_idles and not activation.open_calls))
                 return
         if self.delegated and not self._ended and self.delegated_output is not None:
             # It was recorded before the last answer; recorded again, it is this node's end.
@@ -380,7 +383,12 @@ class NodeAttempt:
             await self._put(self._made(NodeInfo(path=self.activation.path, status=NODE_WAITING)))
         await self._put_leftovers()
         self.ctx.close()
-        self.activation.take_result("paused", None, (), self._final)
+        activation = self.activation
+        activation.take_result("paused", None, (), self._final)
+        if not activation.open_calls:
+            view = View(activation.inv, activation.inv.invocation_id, activation.path)
+            stands = self._node.standing(view) is Standing.WAITING and not view.open_delegations
+            activation.awaits_trigger = stands or bool(self._node.config.wait_for_output)
 
     async def _put_leftovers(self) -> None:
         """Writes that no event took go onto one without content (workflow STATE-1)."""

@@ -228,6 +228,8 @@ async def _shared(ctx: NodeContext, attempt: NodeAttempt, child: Activation, seg
         ctx.children.pop(child.path, None)
         if task is not None:
             attempt.detached.discard(task)
+    if child.awaits_trigger:  # type: ignore[attr-defined]
+        attempt.child_idles = True
     future.set_result((child.status, child.output))
     return child.status, child.output
 

@@ -164,7 +164,7 @@ class Scheduler:
             activity.output, activity.routes = activation.output, activation.routes
         else:
             activity.status = Status.WAITING
-            if activation.open_calls or not activity.node.config.wait_for_output:
+            if not activation.awaits_trigger:
                 self.progress.wait(activity)
                 return []
         if self.ctx.ended:
