@@ -35,8 +35,16 @@ class ObjectSchema:
             raise ConfigurationError(f"{where}: {error}") from error
 
     def validate(self, value: Any) -> Any:
-        """The value in its checked JSON form. Raises InvalidObject."""
-        return self._check(value)
+        """The value in its checked JSON form; null for an optional property counts as absent. Raises InvalidObject."""
+        try:
+            return self._check(value)
+        except InvalidObject:
+            from hookwork_llm.optional_nulls import without_optional_nulls
+
+            pruned = without_optional_nulls(value, self.json_schema)
+            if pruned == value:
+                raise
+        return self._check(pruned)
 
     @property
     def is_object(self) -> bool:

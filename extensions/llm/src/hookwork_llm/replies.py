@@ -38,7 +38,7 @@ def judged(flow: Flow, response: ModelResponse) -> Reply:
         return reply
     schema = flow.prepared.schema
     value: Any = text
-    if schema is not None and flow.prepared.reply_tool is None:
+    if schema is not None:  # also where a tool takes the answer: a model may write it as text all the same
         try:
             value = parsed_reply(text, schema)
         except InvalidObject as error:
@@ -64,7 +64,7 @@ def _invalid(flow: Flow, reply: Reply, error: InvalidObject) -> Reply:
     reply.response = reply.response.replace(error_code=INVALID_OUTPUT, error_message=str(error))
     if flow.output_tries > 0:
         flow.output_tries -= 1
-        flow.correct(correction(error))
+        flow.correct(correction(error, by_tool=flow.prepared.reply_tool is not None))
         reply.again = True
         reply.info = flow.path_info
     return reply

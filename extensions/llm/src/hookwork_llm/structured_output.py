@@ -61,9 +61,7 @@ def object_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def correction(error: InvalidObject) -> str:
-    """What the model is told after an invalid reply."""
-    return (
-        f"Your last answer does not have the required form: {error}. Answer again with one JSON object of that form "
-        "and nothing else."
-    )
+def correction(error: InvalidObject, *, by_tool: bool) -> str:
+    """What the model is told after an invalid reply. ``by_tool``: the answer is due through the tool (OUT-2)."""
+    how = f"by calling `{SET_MODEL_RESPONSE}`" if by_tool else "with one JSON object of that form and nothing else"
+    return f"Your last answer does not have the required form: {error}. Answer again {how}."
