@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 Responses = AsyncGenerator[ModelResponse, None]
 
+#: Seconds. A service that asks for a longer wait (a quota of the day is used up) has no answer for this run: its error
+#: goes up at once, with the time it named in ``retry_after``.
+LONGEST_WAIT = 600.0
+
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often and how patiently a call is tried again.
@@ -27,7 +31,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         attempts: calls in all, the first one included.
         base: seconds before the second attempt, at most.
         factor: what that grows by from attempt to attempt.
-        cap: seconds an attempt waits at most, unless the service asks for more.
+        cap: seconds an attempt waits at most, unless the service asks for more (``LONGEST_WAIT`` at most).
         jitter: wait a random part of it (full jitter) rather than the whole.
     """
 
@@ -127,4 +131,6 @@ async def _opened(make_call: Callable[[], Responses], policy: RetryPolicy) -> tu
 
 
 def _may_retry(error: BaseException) -> bool:
-    return isinstance(error, ModelError) and error.retryable and not error.after_first_chunk
+    if not isinstance(error, ModelError) or not error.retryable or error.after_first_chunk:
+        return False
+    return error.retry_after is None or error.retry_after <= LONGEST_WAIT
