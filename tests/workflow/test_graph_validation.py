@@ -84,9 +84,10 @@ def test_gv_3_an_edge_to_start() -> None:
     assert fault.edges == (("a", "START"),)
 
 
-def test_gv_4_a_task_agent_is_no_graph_node() -> None:
+def test_gv_4_a_task_agent_is_no_node_that_runs_for_each_item() -> None:
+    """WB-6 lets it be a node; where several would talk with the user at once it is refused still."""
     agent = LlmAgent(name="booker", model="offline", mode="task")
-    fault = only("task_node", START >> agent)
+    fault = only("task_node", START >> parallel(agent))
     assert "Agent \"booker\" has mode='task' and cannot be used as a workflow graph node" in str(fault)
 
 

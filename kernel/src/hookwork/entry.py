@@ -51,7 +51,7 @@ class Entry:
     @property
     def held(self) -> bool:
         """The message is stored and nothing runs."""
-        return self.waiting is not None and not self.waiting.leaf
+        return self.waiting is not None and not self.waiting.leaf and not self.waiting.scope
 
     @property
     def address(self) -> str:
@@ -68,10 +68,12 @@ def decide(
     rerun: frozenset[str],
     routing: str,
     find_waiting: Callable[[], Waiting | None] | None = None,
+    find_task: Callable[[], Waiting | None] | None = None,
 ) -> Entry:
     """Judge the message and choose invocation and entry agent; nothing is stored.
 
-    ``find_waiting`` is asked when the message answers nothing. A waiting chat agent hears it in its own invocation,
+    ``find_task`` and ``find_waiting`` are asked when the message answers nothing: a node that works on a task with the
+    user hears it, in the node's scope and invocation. A waiting chat agent hears it in its own invocation,
     even if a new ``invocation_id`` was given.
 
     Raises:
@@ -91,7 +93,11 @@ def decide(
     waiting: Waiting | None = None
     if answered is None and message is not None:
         scope = open_task_scope(session) if session.log.has_scopes else None
-        if scope is not None:
+        task = find_task() if find_task is not None and session.log.has_scopes else None
+        if task is not None and (scope is None or task.spoke > _spoke(session, scope)):
+            waiting, chosen = task, task.invocation_id
+            messages = [(task.scope, content) for _, content in messages]
+        elif scope is not None:
             messages = [(scope.scope, content) for _, content in messages]
             if _delegator(scope, tree) != choose_agent(session.live_events, tree, routing).name:
                 chosen = scope.invocation_id  # a new invocation would not lead to the task
@@ -193,13 +199,19 @@ def open_task_scope(session: Session) -> Call | None:
     best: tuple[int, Call] | None = None
     for call in session.open_delegations:
         record = scope_record(index, call.scope)
-        newest = index.record(*index.scope_paths[call.scope])
-        if record is None or newest is None or record.output is not None:
+        if record is None or record.output is not None:
             continue
-        spoke = max(newest.own_message, newest.own[-1] if newest.own else -1)
+        spoke = _spoke(session, call)
         if best is None or spoke > best[0]:
             best = (spoke, call)
     return best[1] if best is not None else None
+
+
+def _spoke(session: Session, call: Call) -> int:
+    """Where a task that a call handed over spoke, or was spoken to, last."""
+    index = session.history()
+    newest = index.record(*index.scope_paths[call.scope])
+    return newest.spoke if newest is not None else -1
 
 
 def _delegator(call: Call, tree: AgentTree) -> str:

@@ -135,6 +135,7 @@ class Invocation:
     __slots__ = (
         "app_name",
         "artifacts",
+        "briefs",
         "compaction",
         "config",
         "end_reason",
@@ -224,6 +225,8 @@ class Invocation:
         self.prepared: dict[int, Any] = {}
         #: id of an agent → the agent and the node that bodies of this run start it as.
         self.nodes: dict[int, tuple[Agent, Node]] = {}
+        #: isolation scope → the input of the node that works in it, the first thing that its agent is told.
+        self.briefs: dict[str, Any] = {}
         #: what `View.kept` found out, and at how many events; good until the next one is stored (ACT-6).
         self.kept: dict[Any, Any] = {}
         self.kept_at = -1

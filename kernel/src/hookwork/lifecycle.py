@@ -31,7 +31,7 @@ from hookwork.stages import Stage, StageOutcome, stage_stream
 from hookwork.state import Settled
 from hookwork.storing import append_event
 from hookwork.telemetry import active_tracer
-from hookwork.waiting import find_waiting
+from hookwork.waiting import find_task, find_waiting
 
 if TYPE_CHECKING:
     from hookwork.runner import Runner
@@ -232,6 +232,7 @@ class RunCore(RunControl):
             routing=runner.routing,
             find_waiting=lambda: find_waiting(session, runner.setup),
         )
+            find_task=lambda: find_task(session, runner.setup),
         if entry.agent is runner.tree.root:
             entry.agent.check_root()
         return entry
@@ -411,8 +412,9 @@ class RunCore(RunControl):
             return
         delegations = inv.session.open_delegations
         if activation.status == "paused":
-            by_delegation_only = not activation.open_calls and delegations and activation.target.conversational
-            kind = COMPLETED if by_delegation_only else "paused"
+            tasks = delegations or inv.session.open_tasks
+            by_task_only = not activation.open_calls and tasks and activation.target.conversational
+            kind = COMPLETED if by_task_only else "paused"
             self.outcome = self._outcome(kind, open_calls=activation.open_calls, open_delegations=delegations)
             return
         self.outcome = self._outcome(COMPLETED, output=activation.output, open_delegations=delegations)

@@ -24,7 +24,7 @@ def node_standing(node: Node, view: View) -> Standing:
     record = view.record
     if record is None:
         return Standing.PENDING
-    waits = bool(record.waiting) and bool(view.open_calls)
+    waits = (bool(record.waiting) and bool(view.open_calls)) or view.holds_task
     if not waits and record.end >= 0 and record.end > record.newest_answer:
         return Standing.DONE  # first, and without a further question: a long run asks this of all its nodes
     handoff = hands_off(node, view)

@@ -101,6 +101,15 @@ class View:
         ]
 
     @property
+    def holds_task(self) -> bool:
+        """Whether the place, or one under it, talks with the user in a scope of its own and has no result yet."""
+        if not self._inv.session.log.has_scopes:
+            return False
+        below = f"{self.path}/"
+        tasks = self._inv.history().open_tasks(self.invocation_id)
+        return any(task.path == self.path or task.path.startswith(below) for task in tasks)
+
+    @property
     def newest(self) -> int:
         """Position of the newest event of the subtree, -1 for none."""
         record = self.record

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hookwork.invocation import Invocation, Setup
 from hookwork.node import Standing
+from hookwork.records.history import place_scope
 from hookwork.view import View, segment_name
 
 if TYPE_CHECKING:
@@ -19,14 +20,43 @@ if TYPE_CHECKING:
 
 
 class Waiting:
-    """The invocation that waits, its open calls, and the path of the chat agent that hears messages (``""``: none)."""
+    """The invocation that waits, and who hears messages meanwhile.
 
-    __slots__ = ("invocation_id", "leaf", "open_calls")
+    ``leaf``: the path of a chat agent, ``scope``: that of a node that works on a task with the user, ``""``: none;
+    ``spoke``: where such a node spoke last. ``open_calls``: what waits, when nobody hears the message.
+    """
 
-    def __init__(self, invocation_id: str, open_calls: Sequence[Call], leaf: str) -> None:
+    __slots__ = ("invocation_id", "leaf", "open_calls", "scope", "spoke")
+
+    def __init__(
+        self, invocation_id: str, open_calls: Sequence[Call] = (), leaf: str = "", scope: str = "", spoke: int = -1
+    ) -> None:
         self.invocation_id = invocation_id
         self.open_calls = open_calls
         self.leaf = leaf
+        self.scope = scope
+        self.spoke = spoke
+
+
+def find_task(session: Session, setup: Setup) -> Waiting | None:
+    """The node that works on a task with the user and spoke, or was spoken to, last (workflow WB-6).
+
+    None when there is none, and when the run that it belongs to has come to its end without it.
+    """
+    index = session.history()
+    best: Waiting | None = None
+    for task in session.open_tasks:
+        scope = place_scope(task.invocation_id, task.path)
+        newest = index.record(*index.scope_paths[scope])
+        spoke = max(task.spoke, newest.spoke if newest is not None else -1)
+        if (best is None or spoke > best.spoke) and _goes_on(session, setup, task):
+            best = Waiting(task.invocation_id, scope=scope, spoke=spoke)
+    return best
+
+
+def _goes_on(session: Session, setup: Setup, task: Record) -> bool:
+    view = _view(session, setup, task.invocation_id, task.path.partition("/")[0])
+    return view.standing() is not Standing.DONE
 
 
 def find_waiting(session: Session, setup: Setup) -> Waiting | None:
@@ -40,20 +70,25 @@ def find_waiting(session: Session, setup: Setup) -> Waiting | None:
     newest = _newest_entered(session, path)
     if newest is None:
         return None
-    asked = Invocation(
-        app_name=session.app_name,
-        user_id=session.user_id,
-        session=session,
-        invocation_id=newest.invocation_id,
-        setup=setup,
-        known=True,
-    )
-    view = View(asked, newest.invocation_id, path)
+    view = _view(session, setup, newest.invocation_id, path)
     calls = view.open_calls
     leaf = _chat_leaf(calls, tree)
     if view.standing() is not Standing.WAITING and not (leaf and _has_not_heard(session, newest.invocation_id, leaf)):
         return None
     return Waiting(newest.invocation_id, calls, leaf)
+
+
+def _view(session: Session, setup: Setup, invocation_id: str, path: str) -> View:
+    """A place as it is before any run began."""
+    asked = Invocation(
+        app_name=session.app_name,
+        user_id=session.user_id,
+        session=session,
+        invocation_id=invocation_id,
+        setup=setup,
+        known=True,
+    )
+    return View(asked, invocation_id, path)
 
 
 def _newest_entered(session: Session, path: str) -> Record | None:

@@ -194,12 +194,21 @@ class Flow:
             include_contents="none" if single_turn else self.agent.include_contents,
             pairs_by_id=model is not None and model.capabilities.pairs_calls_by_id,
             compaction=self.inv.setup.compaction is not None,
-            user_content=as_user_content(ctx.input) if single_turn else self.inv.user_content,
+            user_content=self._opening(single_turn),
             single_turn=single_turn,
             place=ctx.view if single_turn else None,
             began_anew=self.began_anew,
             extra=self._corrections,
         )
+
+    def _opening(self, single_turn: bool) -> Content | None:
+        """What the conversation is about, for an agent that does not see the one it was called from (CON-9)."""
+        if single_turn:
+            return as_user_content(self.ctx.input)
+        scope, briefs = self.ctx.isolation_scope, self.inv.briefs
+        if scope and scope in briefs:  # a node works on a task: what it was given stays first (workflow WB-6)
+            return as_user_content(briefs[scope])
+        return self.inv.user_content
 
     def correct(self, text: str) -> None:
         """Tell the model in the next request what was wrong with its last reply; never stored."""

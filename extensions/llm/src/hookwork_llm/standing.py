@@ -146,7 +146,7 @@ def _sort_unanswered(pending: Pending, call: Call, view: View, *, is_agent: bool
 
 def _children_wait(started: View) -> bool:
     """Whether something that a tool started waits, and nothing came for it (ACT-13)."""
-    return bool(started.open_calls or started.open_delegations) and not started.news
+    return bool(started.open_calls or started.open_delegations or started.holds_task) and not started.news
 
 
 def _request_for(call: Call, calls: Sequence[Call], requests: Sequence[Call]) -> Call | None:

@@ -237,7 +237,7 @@ class Progress:
                 activity.routes = _routes_of(activity.node, place, activity.output)
             else:
                 activity.status = Status.WAITING
-                if place.open_calls or place.open_delegations:
+                if place.open_calls or place.open_delegations or place.holds_task:
                     self.wait(activity)
                     continue
             order = max(record.newest, record.newest_answer)

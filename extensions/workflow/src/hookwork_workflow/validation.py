@@ -81,13 +81,14 @@ def _agent_of(node: Any) -> Any:
 
 
 def _task_node(plan: _Plan) -> Iterator[GraphError]:
-    """GV-4."""
+    """GV-4, where it still holds: what the user says could be for any of the items (WB-6)."""
     for node in plan.nodes:
-        if getattr(_agent_of(node), "delegate", False):
+        if getattr(_agent_of(getattr(node, "wrapped", None)), "delegate", False):
             yield _fault(
                 "task_node",
-                f"Agent \"{node.name}\" has mode='task' and cannot be used as a workflow graph node; use mode "
-                "'single_turn', or call it from an agent or a node with ctx.run_node",
+                f"Agent \"{node.name}\" has mode='task' and cannot be used as a workflow graph node that runs once for "
+                "each item: several would talk with the user at once; use mode 'single_turn', or let it be a node of "
+                "its own",
                 node.name,
             )
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hookwork.records.event import Event
+from hookwork.records.history import place_scope
 from hookwork.records.session import live_positions
 from hookwork_llm.contents.summaries import excluded_keys, summary_of
 from hookwork_llm.contents.visibility import sees_branch
@@ -119,10 +120,16 @@ class Uncovered:
         """Leave out the talk of finished tasks, which nobody is shown again; looked at each time the rest doubled."""
         if not session.log.has_scopes or len(self.events) < 2 * self._kept + 64:
             return
-        speaking = {call.scope for call in session.open_delegations}
+        speaking = open_scopes(session)
         speaking.add("")
         self.events = [p for p in self.events if events[p].isolation_scope in speaking]
         self._kept = len(self.events)
+
+
+def open_scopes(session: Session) -> set[str]:
+    """The isolation scopes in which somebody still works on a task."""
+    tasks = {place_scope(task.invocation_id, task.path) for task in session.open_tasks}
+    return tasks | {call.scope for call in session.open_delegations}
 
 
 def _asking_branch(position: int, event: Event, history: HistoryIndex) -> str:

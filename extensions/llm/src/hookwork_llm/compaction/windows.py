@@ -9,7 +9,7 @@ from itertools import islice
 import msgspec
 
 from hookwork_llm.compaction.links import Links
-from hookwork_llm.compaction.timeline import Lane, Timeline
+from hookwork_llm.compaction.timeline import Lane, Timeline, open_scopes
 
 #: A summary of one event is hardly shorter than the event.
 MIN_EVENTS = 2
@@ -47,7 +47,7 @@ def sliding_window(timeline: Timeline, *, interval: int, overlap: int, fit: Fit 
         if len(_invocations(timeline, fresh)) >= interval
     ]
     if due and any(lane[1] for lane, _ in due):
-        speaking = {call.scope for call in timeline.session.open_delegations}
+        speaking = open_scopes(timeline.session)
         due = [(lane, fresh) for lane, fresh in due if not lane[1] or lane[1] in speaking]
     if not due:
         return None

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from hookwork.activation import Activation
+from hookwork.activation import COMPLETED, Activation
 from hookwork.errors import NodeFailed
 from hookwork.node import NodeConfig, Pause, Standing
+from hookwork.records.history import place_scope
 from hookwork_workflow.nodes.base import GraphNode
 
 if TYPE_CHECKING:
@@ -63,9 +64,11 @@ class AgentNode(GraphNode[Any, Any]):
         return checked_output(self, value)
 
     async def run(self, ctx: NodeContext, input: Any) -> AsyncIterator[Event]:
-        activation = Activation(
-            ctx._inv, self.agent, ctx.path, input=input, branch=ctx.branch, scope=ctx.isolation_scope
-        )
+        scope = ctx.isolation_scope
+        if self.agent.delegate:  # it talks with the user apart from the rest, and is told of its input first (WB-6)
+            scope = place_scope(ctx.invocation_id, ctx.path)
+            ctx._inv.briefs[scope] = input
+        activation = Activation(ctx._inv, self.agent, ctx.path, input=input, branch=ctx.branch, scope=scope)
         given = said = False
         async with aclosing(activation) as events:
             async for event in events:
@@ -74,13 +77,13 @@ class AgentNode(GraphNode[Any, Any]):
                     event = event if said else self._with_output(event)
                     given = given or event.output is not None
                 yield event
-        if activation.status == "paused":
-            raise Pause
+        if activation.status == "paused" or (self.agent.delegate and not activation.target.delegate):
+            raise Pause  # also when somebody it handed over to has answered: that is no end of a task
         final = activation.final_event
         if final is not None and final.error_code and final.path == ctx.path:
             raise NodeFailed(f'agent "{self.name}" ended with {final.error_code}: {final.error_message}')
         output = activation.output
-        if output is None and final is not None and final.path != ctx.path:
+        if output is None and final is not None and final.path != ctx.path and not self.agent.delegate:
             output = final.text or None  # what the agent said that this one handed over to
         if not given and output is not None:
             from hookwork.records.event import Event
@@ -90,7 +93,9 @@ class AgentNode(GraphNode[Any, Any]):
     def _with_output(self, event: Event) -> Event:
         """A final answer of the agent itself is the output; its text is stored once (AN-2, AN-4)."""
         info = event.node_info
-        if event.output is not None or info is None or self.agent.delegate or event.error_code:
+        if event.output is not None or info is None or event.error_code:
+            return event
+        if self.agent.delegate and info.status != COMPLETED:  # a task that speaks asks (ACT-14)
             return event
         content = event.content
         if content is None or content.role != "model" or event.long_running_tool_ids or not event.is_final_response():
@@ -109,7 +114,10 @@ class AgentNode(GraphNode[Any, Any]):
         if standing is not Standing.HANDED:
             return standing
         end = view.follow()
-        return end.standing() or Standing.PENDING
+        standing = end.standing() or Standing.PENDING
+        if standing is Standing.DONE and self.agent.delegate and end.agent is not self.agent:
+            return Standing.WAITING  # somebody it handed over to has answered, which is no end of a task
+        return standing
 
     def output(self, view: View) -> Any:
         record = view.record
@@ -121,6 +129,6 @@ class AgentNode(GraphNode[Any, Any]):
             end = view.follow()
             agent = end.agent
             output = agent.output(end) if agent is not None else None
-            if output is None:
+            if output is None and not self.agent.delegate:
                 output = next((event.text for event in reversed(end.events) if event.is_final_response()), None) or None
         return self.validate_output(output)
