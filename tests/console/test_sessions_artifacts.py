@@ -16,7 +16,7 @@ from tests.console.test_sessions import here as here
 from tests.console.test_sessions import words
 
 from hookwork.errors import ValidationError
-from hookwork.records.content import Blob, Part
+from hookwork.records.content import Blob, FileData, Part
 from hookwork.services import ArtifactService
 from hookwork_console.session_check import check
 from hookwork_console.session_export import export_sessions
@@ -183,3 +183,18 @@ def test_the_commands_take_a_store_of_files(filled: Path, hookwork: Any, here: P
     out = hookwork(*into, "--artifacts", "memory:")
     assert out.code == 1
     assert "artifacts in memory end with the process" in out.err
+
+
+async def test_bey_19_a_file_elsewhere_and_a_reference_go_along() -> None:
+    """BEY-7: the one keeps its URI, the other becomes what it stands for."""
+    one, other = Stores(), Stores()
+    await one.sessions.create_session(**KEY)
+    far = Part(file_data=FileData(file_uri="https://example.com/a.pdf", mime_type="application/pdf"))
+    await one.files.save_artifact(**KEY, filename="far.pdf", artifact=far)
+    await one.files.save_artifact(**KEY, filename="pic.png", artifact=PICTURE)
+    uri = "artifact://apps/weather/users/u1/sessions/s1/artifacts/pic.png/versions/1"
+    await one.files.save_artifact(**KEY, filename="copy.png", artifact=Part(file_data=FileData(file_uri=uri)))
+    await other.import_file(io.BytesIO(await one.export()))
+    assert await other.files.load_artifact(**KEY, filename="far.pdf") == far
+    assert await other.files.load_artifact(**KEY, filename="copy.png") == PICTURE
+    assert (await other.files.get_artifact_version(**KEY, filename="copy.png")).file_uri is None

@@ -47,6 +47,7 @@ async def test_fil_1_our_own_layout(tmp_path: Path) -> None:
         "customMetadata": {"k": 1},
         "displayName": "Ä",
         "hookworkSaveId": "e-1",
+        "hookworkSha256": "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b",  # of "1": sha256sum
     }
     note = user / "artifacts" / "note" / "versions" / "1"
     assert (note / "note").read_bytes() == "ü".encode()

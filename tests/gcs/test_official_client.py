@@ -77,12 +77,21 @@ async def test_the_official_client_reads_what_we_write(official: Callable[..., s
     assert json.loads(official("read", "official-reads")) == {
         "shop/ann/s1/Bericht März 50%.pdf/0": [
             "image/png",
-            {"Ünï": "ä", "adkDisplayName": "Ä", "hookworkSaveId": "e-1"},
+            {
+                "Ünï": "ä",
+                "adkDisplayName": "Ä",
+                "hookworkSha256": "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880",  # sha256sum
+                "hookworkSaveId": "e-1",
+            },
             bytes(range(256)).decode("latin-1"),
         ],
         "shop/ann/user/user:a#b?c.txt/0": [
             "text/plain",
-            {"adkIsText": "true", "hookworkSaveId": "e-2"},
+            {
+                "adkIsText": "true",
+                "hookworkSha256": "607474ca475a9724d7360aba71a56d5df77e61350e3f724cfa1f46e857e2d85f",
+                "hookworkSaveId": "e-2",
+            },
             "ü".encode().decode("latin-1"),
         ],
     }

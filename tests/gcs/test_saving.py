@@ -55,7 +55,13 @@ async def test_gcs_8_the_upload_on_the_wire(fake: FakeBucket) -> None:
     assert described == {
         "name": f"{PREFIX}1",
         "contentType": "image/png",
-        "metadata": {"k": "v", "n": "1", "adkDisplayName": "Ä", "hookworkSaveId": "11111111-2222"},
+        "metadata": {
+            "k": "v",
+            "n": "1",
+            "adkDisplayName": "Ä",
+            "hookworkSha256": "0f4636c78f65d3639ece5a064b5ae753e3408614a14fb18ab4d7540d2c248543",  # sha256sum
+            "hookworkSaveId": "11111111-2222",
+        },
     }
     await service.save_artifact(**{**KEY, "filename": "user:t"}, artifact=Part(text="ü"))
     resource, data = fake.objects["shop/ann/user/user:t/1"]

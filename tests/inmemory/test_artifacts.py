@@ -28,6 +28,7 @@ async def test_art_10_all_five_fields_and_the_uri() -> None:
         custom_metadata={"k": "v"},
         create_time=datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC),
         mime_type="image/png",
+        sha256="6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b",  # of "1": sha256sum
     )
     info = await service.get_artifact_version(**KEY, filename="user:x y")
     assert info.canonical_uri == "memory://apps/my%20app/users/u%401/artifacts/user%3Ax%20y/versions/1"

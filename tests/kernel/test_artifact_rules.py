@@ -81,7 +81,10 @@ def test_art_11_a_part_is_kept_as_text_or_bytes() -> None:
     kept, mime_type = stored_part(Part(inline_data=Blob(data=data)))
     data[:] = b"y"
     assert (part_bytes(kept), mime_type) == (b"x", "application/octet-stream")
-    for wrong in (Part(), Part(file_data=FileData(file_uri="gs://b/o"))):
+    file = FileData(file_uri="gs://b/pic.png?x=1", display_name="Bild")
+    assert stored_part(Part(file_data=file, thought=True)) == (Part(file_data=file), "image/png")
+    assert part_bytes(Part(file_data=file)) == b""
+    for wrong in (Part(), Part(file_data=FileData(mime_type="image/png"))):
         with pytest.raises(ValidationError):
             stored_part(wrong)
 

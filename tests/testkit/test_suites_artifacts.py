@@ -9,14 +9,27 @@ from typing import Any
 import pytest
 
 from hookwork.artifact_contents import guessed_type, part_bytes
-from hookwork.errors import ArtifactNotFoundError, HookworkError, ValidationError
+from hookwork.errors import ArtifactNotFoundError, HookworkError, UnsupportedOperationError, ValidationError
 from hookwork.records.content import Blob, Part
 from hookwork.services import ArtifactService, ArtifactVersion
 from hookwork_inmemory import InMemoryArtifactService
 from hookwork_testkit.suites import ArtifactServiceSuite
+from hookwork_testkit.suites.artifact_base import blob
 from hookwork_testkit.suites.broken import BrokenBackends
 
 BROKEN = BrokenBackends(ArtifactServiceSuite)
+
+#: Lines that ask whether a file is absent after a reference to it was refused.
+ABSENT_REFERENCES = (
+    "test_bey_7_a_reference_stays",
+    "test_bey_7_a_reference_of",
+    "test_bey_7_a_missing",
+    "test_bey_7_long",
+)
+#: Lines of a service that takes references.
+WITH_REFERENCES = (*ABSENT_REFERENCES, "test_bey_7_a_reference_gives", "test_bey_7_a_file_elsewhere")
+#: Lines on the hash of a stream.
+STREAMED_HASHES = ("test_bey_17_a_version", "test_bey_17_identical_content")
 
 
 class _Suite(ArtifactServiceSuite):
@@ -50,8 +63,8 @@ def _loads(change: Callable[[Part], Part]) -> type[InMemoryArtifactService]:
 
 @BROKEN.breaks("test_ca_01", "test_ca_06")
 class CountsForAllUsers(InMemoryArtifactService):
-    def _owner(self, app_name: str, user_id: str, *more: Any, **rest: Any) -> Any:
-        return super()._owner(app_name, "u1" if user_id == "u2" else user_id, *more, **rest)
+    def _key(self, app_name: str, user_id: str, *more: Any, **rest: Any) -> Any:
+        return super()._key(app_name, "u1" if user_id == "u2" else user_id, *more, **rest)
 
 
 @BROKEN.breaks("test_ca_02")
@@ -84,7 +97,7 @@ class DeletesTheLatestOnly(InMemoryArtifactService):
         await super().delete_artifact(**key)
 
 
-@BROKEN.breaks("test_ca_07", "test_ca_05", "test_ca_06", "test_ca_17")
+@BROKEN.breaks("test_ca_07", "test_ca_05", "test_ca_06", "test_ca_17", *ABSENT_REFERENCES)
 class ListsNoVersionsOfNothing(InMemoryArtifactService):
     async def list_versions(self, **key: Any) -> list[int]:
         try:
@@ -101,7 +114,7 @@ class InsistsOnTheVersionToDelete(InMemoryArtifactService):
         await super().delete_artifact(**key)
 
 
-@BROKEN.breaks("test_ca_09")
+@BROKEN.breaks("test_ca_09", "test_bey_7_all")
 class KnowsNoTimes(InMemoryArtifactService):
     async def get_artifact_version(self, **key: Any) -> ArtifactVersion:
         return (await super().get_artifact_version(**key)).replace(create_time=None)
@@ -120,16 +133,16 @@ class NamesOneMissingField(InMemoryArtifactService):
 class TakesAnyPart(InMemoryArtifactService):
     async def save_artifact(self, **key: Any) -> int:
         part = key["artifact"]
-        if isinstance(part, Part) and part.text is None and part.inline_data is None:
+        if isinstance(part, Part) and part.text is None and part.inline_data is None and part.file_data is None:
             key["artifact"] = Part(text="")
         return await super().save_artifact(**key)
 
 
-@BROKEN.breaks("test_ca_10_names", "test_ca_16_nested")
+@BROKEN.breaks("test_ca_10_names", "test_ca_16_nested", "test_bey_7_a_reference_of")
 class TakesDots(InMemoryArtifactService):
-    def _owner(self, app_name: str, user_id: str, session_id: str, filename: str, **more: Any) -> Any:
+    def _key(self, app_name: str, user_id: str, session_id: str, filename: str, **more: Any) -> Any:
         safe = "dots" if filename == ".." else filename
-        return super()._owner(app_name, user_id, session_id, safe, **more)
+        return super()._key(app_name, user_id, session_id, safe, **more)
 
 
 @BROKEN.breaks("test_ca_11")
@@ -161,22 +174,22 @@ class KeepsTheCallersBytes(InMemoryArtifactService):
 
 @BROKEN.breaks("test_ca_15")
 class TakesNegativeVersionsAsLatest(InMemoryArtifactService):
-    def _number(self, version: int | None) -> int | None:
-        return super()._number(None if version is not None and version < 0 else version)
+    def _version(self, key: Any, version: int | None) -> Any:
+        return super()._version(key, None if version is not None and version < 0 else version)
 
 
 @BROKEN.breaks("test_ca_16_names")
 class FoldsTheCaseOfNames(InMemoryArtifactService):
-    def _file(self, app_name: str, user_id: str, session_id: str, filename: str) -> Any:
-        return super()._file(app_name, user_id, session_id, "a.txt" if filename == "A.txt" else filename)
+    def _version(self, key: Any, version: int | None) -> Any:
+        return super()._version(key._replace(filename="a.txt") if key.filename == "A.txt" else key, version)
 
 
 @BROKEN.breaks("test_ca_16_nested")
 class NestsVersionsToo(InMemoryArtifactService):
-    def _owner(self, app_name: str, user_id: str, session_id: str, filename: str, **more: Any) -> Any:
+    def _key(self, app_name: str, user_id: str, session_id: str, filename: str, **more: Any) -> Any:
         if self.nested_names and filename == "a/versions/3":
             filename = "a/other"
-        return super()._owner(app_name, user_id, session_id, filename, **more)
+        return super()._key(app_name, user_id, session_id, filename, **more)
 
 
 @BROKEN.breaks("test_ca_17")
@@ -215,6 +228,8 @@ class Streaming(InMemoryArtifactService):
 
     async def open_artifact(self, **key: Any) -> tuple[ArtifactVersion, AsyncGenerator[bytes, None]]:
         part = await self.load_artifact(**key)
+        if part.file_data is not None:
+            raise UnsupportedOperationError(f"fetch it from {part.file_data.file_uri}")
         info = await self.get_artifact_version(**key)
 
         async def stream() -> AsyncGenerator[bytes, None]:
@@ -224,7 +239,7 @@ class Streaming(InMemoryArtifactService):
 
     async def save_artifact_stream(self, **key: Any) -> int:
         source, mime_type, name = key.pop("source"), key.pop("mime_type", None), key.pop("display_name", None)
-        self._owner(*(key[part] for part in ("app_name", "user_id", "session_id", "filename")), source=source)
+        self._key(*(key[part] for part in ("app_name", "user_id", "session_id", "filename")), source=source)
         data = await self.collect(source)
         mime_type = guessed_type(key["filename"], mime_type)
         return await self.save_artifact(
@@ -257,7 +272,7 @@ class KeepsWholeStreamsInMemory(Streaming):
     pass
 
 
-@BROKEN.breaks("test_art_16", "test_ca_20_save_ids_of_streams", "test_ca_21_a_large")
+@BROKEN.breaks("test_art_16", "test_ca_20_save_ids_of_streams", "test_ca_21_a_large", *STREAMED_HASHES)
 class StreamsTheFirstPieceOnly(Streaming):
     async def collect(self, source: AsyncIterator[bytes]) -> bytes:
         pieces = [piece async for piece in source]
@@ -287,8 +302,97 @@ def _without_name(part: Part) -> Part:
     return part if blob is None else Part(inline_data=blob.replace(display_name=None))
 
 
-BROKEN.breaks("test_ca_02", "test_ca_12")(type("GivesTextAsBytes", (_loads(_text_as_bytes),), {}))
-BROKEN.breaks("test_ca_12")(type("LosesDisplayNames", (_loads(_without_name),), {}))
+BROKEN.breaks("test_ca_02", "test_ca_12", "test_bey_7_a_reference_gives")(
+    type("GivesTextAsBytes", (_loads(_text_as_bytes),), {})
+)
+BROKEN.breaks("test_ca_12", "test_bey_7_a_reference_gives")(type("LosesDisplayNames", (_loads(_without_name),), {}))
+
+
+# --- references, files elsewhere, URLs (BEY-7) -----------------------------------------------------------------------
+
+
+@BROKEN.breaks("test_bey_7_a_service_without", *WITH_REFERENCES)
+class ClaimsReferencesItRefuses(InMemoryArtifactService):
+    async def save_artifact(self, **key: Any) -> int:
+        if isinstance(key["artifact"], Part) and key["artifact"].file_data is not None:
+            raise UnsupportedOperationError("no references here")
+        return await super().save_artifact(**key)
+
+
+@BROKEN.breaks("test_bey_7_a_reference_gives")
+class FollowsToTheLatest(InMemoryArtifactService):
+    def _followed(self, trail: Any, uri: str) -> Any:
+        return super()._followed(trail, f"{uri[:-1]}2" if "a b#" in uri and uri.endswith("/1") else uri)
+
+
+@BROKEN.breaks("test_bey_7_a_reference_stays")
+class RefersToOtherSessions(InMemoryArtifactService):
+    async def save_artifact(self, **key: Any) -> int:
+        file = getattr(key["artifact"], "file_data", None)
+        if file is not None and "sessions/s-2" in (file.file_uri or ""):
+            return await super().save_artifact(**{**key, "artifact": Part(text="")})
+        return await super().save_artifact(**key)
+
+
+@BROKEN.breaks("test_bey_7_a_missing")
+class SavesReferencesToNothing(InMemoryArtifactService):
+    def _followed(self, trail: Any, uri: str) -> Any:
+        try:
+            return super()._followed(trail, uri)
+        except ArtifactNotFoundError as error:
+            raise ArtifactNotFoundError("gone") from error
+
+
+@BROKEN.breaks("test_bey_7_long")
+class FollowsForEver(InMemoryArtifactService):
+    def _followed(self, trail: Any, uri: str) -> Any:
+        trail._steps = -10
+        return super()._followed(trail, uri)
+
+
+@BROKEN.breaks("test_bey_7_a_file_elsewhere")
+class LosesTheNamesOfFilesElsewhere(InMemoryArtifactService):
+    async def load_artifact(self, **key: Any) -> Part:
+        part = await super().load_artifact(**key)
+        return part if part.file_data is None else part.replace(file_data=part.file_data.replace(display_name=None))
+
+
+@BROKEN.breaks("test_bey_7_all")
+class ListsTheNewestVersionFirst(InMemoryArtifactService):
+    async def list_artifact_versions(self, **key: Any) -> list[ArtifactVersion]:
+        return (await super().list_artifact_versions(**key))[::-1]
+
+
+@BROKEN.breaks("test_bey_7_urls")
+class GivesOneUrlForAllVersions(InMemoryArtifactService):
+    async def artifact_url(self, **key: Any) -> str:
+        return f"https://example.com/{len(key)}"
+
+
+# --- hashes (BEY-17) -------------------------------------------------------------------------------------------------
+
+
+@BROKEN.breaks("test_bey_17_a_version")
+class KnowsNoHashes(InMemoryArtifactService):
+    async def get_artifact_version(self, **key: Any) -> ArtifactVersion:
+        return (await super().get_artifact_version(**key)).replace(sha256=None)
+
+    async def list_artifact_versions(self, **key: Any) -> list[ArtifactVersion]:
+        return [info.replace(sha256=None) for info in await super().list_artifact_versions(**key)]
+
+
+@BROKEN.breaks("test_bey_17_identical")
+class SavesIdenticalContentAgain(InMemoryArtifactService):
+    async def save_artifact(self, **key: Any) -> int:
+        return await super().save_artifact(**{**key, "reuse_identical": False})
+
+
+@BROKEN.breaks("test_bey_17_a_tombstone")
+class TakesATombstoneForAnEmptyFile(InMemoryArtifactService):
+    async def save_artifact(self, **key: Any) -> int:
+        if key.get("reuse_identical") and key["artifact"] == blob(b""):
+            return 2
+        return await super().save_artifact(**key)
 
 
 @pytest.mark.parametrize("name", list(BROKEN.kinds))

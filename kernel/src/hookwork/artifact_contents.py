@@ -1,4 +1,4 @@
-"""What of a part and its metadata an artifact service keeps (services ART-2, ART-11, ART-16, ART-17)."""
+"""What of a part and its metadata an artifact service keeps (services ART-2, ART-11, ART-16, ART-17, BEY-7, BEY-17)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hookwork.errors import ValidationError
-from hookwork.records.content import Blob, Part
+from hookwork.records.content import Blob, FileData, Part
 from hookwork.records.frozen import FrozenDict, freeze
 
 #: Metadata key of an empty version that stands for "no file".
@@ -20,10 +20,12 @@ _RESERVED = ("adk", "hookwork")
 
 
 def stored_part(artifact: Part) -> tuple[Part, str]:
-    """The part as it is kept and its MIME type: text or bytes and nothing else, as on every backend.
+    """The part as it is kept and its MIME type: text, bytes or a URI and nothing else, as on every backend.
+
+    A URI without a type gets what its ending tells.
 
     Raises:
-        ValidationError: the part holds neither.
+        ValidationError: the part holds none of them.
     """
     if not isinstance(artifact, Part):
         raise ValidationError(f"artifact must be a Part, not {type(artifact).__name__}", path="artifact")
@@ -35,14 +37,30 @@ def stored_part(artifact: Part) -> tuple[Part, str]:
         return Part(inline_data=Blob(data=data, mime_type=mime_type, display_name=blob.display_name)), mime_type
     if artifact.text is not None:
         return Part(text=artifact.text), TEXT_TYPE
-    raise ValidationError("artifact must have text or inline_data; other kinds of parts are no files", path="artifact")
+    file = artifact.file_data
+    if file is not None and file.file_uri:
+        kept = FileData(file_uri=file.file_uri, mime_type=file.mime_type, display_name=file.display_name)
+        return Part(file_data=kept), guessed_type(file.file_uri.partition("?")[0], file.mime_type)
+    raise ValidationError(
+        "artifact must have text, inline_data or file_data with a file_uri; other kinds of parts are no files",
+        path="artifact",
+    )
 
 
 def part_bytes(part: Part) -> bytes:
-    """The bytes of a `stored_part`; text as UTF-8."""
+    """The bytes of a `stored_part`; text as UTF-8, none of one that only names a file."""
     if part.inline_data is not None:
         return part.inline_data.data or b""
     return (part.text or "").encode()
+
+
+def content_hash(part: Part) -> str | None:
+    """The SHA-256 of the bytes of a `stored_part` in hexadecimal; None of one that only names a file (BEY-17)."""
+    if part.file_data is not None:
+        return None
+    import hashlib
+
+    return hashlib.sha256(part_bytes(part)).hexdigest()
 
 
 def stored_metadata(custom: Mapping[str, Any] | None, *, empty: bool = False) -> tuple[FrozenDict | None, bool]:

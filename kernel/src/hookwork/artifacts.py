@@ -36,15 +36,36 @@ class Artifacts:
         inv = self._ctx._inv
         return {"app_name": inv.app_name, "user_id": inv.user_id, "session_id": inv.session_id}
 
-    async def save(self, filename: str, artifact: Part, custom_metadata: Mapping[str, Any] | None = None) -> int:
-        """Save a text or inline-data part; the new version."""
+    async def save(
+        self,
+        filename: str,
+        artifact: Part,
+        custom_metadata: Mapping[str, Any] | None = None,
+        *,
+        reuse_identical: bool = False,
+    ) -> int:
+        """Save a part with text, inline data or the URI of a file; the new version.
+
+        ``reuse_identical``: the latest version instead, if it is the same (services BEY-17).
+        """
         save = self._service().save_artifact
-        content = {"filename": filename, "artifact": artifact, "custom_metadata": custom_metadata}
+        content: dict[str, Any] = {
+            "filename": filename,
+            "artifact": artifact,
+            "custom_metadata": custom_metadata,
+            **_wishes(reuse_identical),
+        }
         if not self._ctx._inv.hooks.perform_write:
             return self._noted(filename, await save(**self._scope(), **content))
         from hookwork.records.codec import dump
 
-        described = {"filename": filename, "artifact": dump(artifact), "customMetadata": dict(custom_metadata or {})}
+        described: dict[str, Any] = {
+            "filename": filename,
+            "artifact": dump(artifact),
+            "customMetadata": dict(custom_metadata or {}),
+        }
+        if reuse_identical:
+            described["reuseIdentical"] = True
         return self._noted(filename, await self._saved_as_effect("save_artifact", described, save, content))
 
     async def save_stream(
@@ -55,15 +76,16 @@ class Artifacts:
         mime_type: str | None = None,
         display_name: str | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
+        reuse_identical: bool = False,
     ) -> int:
         """Save bytes that come in chunks, never all in memory; the new version (ART-16).
 
-        ``mime_type``: guessed from the file name when absent. Raises UnsupportedOperationError where the service
-        cannot stream.
+        ``mime_type``: guessed from the file name when absent. ``reuse_identical`` as for `save`. Raises
+        UnsupportedOperationError where the service cannot stream.
         """
         save = self._service().save_artifact_stream
         described = {"mime_type": mime_type, "display_name": display_name, "custom_metadata": custom_metadata}
-        content = {"filename": filename, "source": source, **described}
+        content = {"filename": filename, "source": source, **described, **_wishes(reuse_identical)}
         if not self._ctx._inv.hooks.perform_write:
             return self._noted(filename, await save(**self._scope(), **content))
         # The bytes are no part of the description: who carries the write out elsewhere calls the default for them.
@@ -99,6 +121,41 @@ class Artifacts:
         """The given version."""
         return await self.load(filename, version)
 
+    async def resolve(self, part: Part) -> Part:
+        """What an ``artifact://`` reference in a part stands for; any other part as it is (services BEY-7).
+
+        Raises:
+            ArtifactReferenceError: it is another session's or user's, or cannot be followed.
+            ArtifactNotFoundError: it is gone.
+        """
+        if part.file_data is None:
+            return part
+        from hookwork.artifact_names import ArtifactKey
+        from hookwork.artifact_references import ArtifactReference, artifact_uri
+
+        uri = artifact_uri(part.file_data)
+        if uri is None:
+            return part
+        reference = ArtifactReference.parsed(uri)
+        where = reference.seen_from(ArtifactKey(**self._scope(), filename="(this session)"))
+        return await self._service().load_artifact(**where, version=reference.version)  # type: ignore[no-any-return]
+
+    def reference(self, filename: str, version: int, **fields: Any) -> Part:
+        """A part that stands for a version of a file of this session or user.
+
+        ``fields``: ``mime_type`` and ``display_name`` of the file.
+        """
+        from hookwork.artifact_names import ArtifactKey
+        from hookwork.artifact_references import reference_part
+
+        return reference_part(ArtifactKey(**self._scope(), filename=filename), version, **fields)
+
+    async def url(self, filename: str, version: int | None = None, *, expires_in: float | None = None) -> str:
+        """A URL from which others fetch the bytes, where the service has such; see `ArtifactService.artifact_url`."""
+        return await self._service().artifact_url(  # type: ignore[no-any-return]
+            **self._scope(), filename=filename, version=version, expires_in=expires_in
+        )
+
     async def list(self) -> list[str]:
         """File names of this session and user."""
         return await self._service().list_artifacts(**self._scope())  # type: ignore[no-any-return]
@@ -110,6 +167,15 @@ class Artifacts:
     async def describe(self, filename: str, version: int | None = None) -> ArtifactVersion:
         """What is known of a version."""
         return await self._service().get_artifact_version(**self._scope(), filename=filename, version=version)  # type: ignore[no-any-return]
+
+    async def describe_all(self, filename: str) -> Sequence[ArtifactVersion]:
+        """What is known of each version, ascending."""
+        return await self._service().list_artifact_versions(**self._scope(), filename=filename)  # type: ignore[no-any-return]
+
+
+def _wishes(reuse_identical: bool) -> dict[str, Any]:
+    """Arguments that a service which knows them not is spared unless they are wanted."""
+    return {"reuse_identical": True} if reuse_identical else {}
 
 
 async def save_blobs(inv: Invocation, content: Content, number: int = 0) -> tuple[Content, dict[str, int]]:

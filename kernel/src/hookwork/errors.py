@@ -85,6 +85,18 @@ class ArtifactNotFoundError(HookworkError, FileNotFoundError):
     """The artifact, or that version of it, does not exist."""
 
 
+class ArtifactReferenceError(ValidationError):
+    """An ``artifact://`` reference cannot be followed (services BEY-7).
+
+    ``reason``: ``malformed``, ``scope`` (another app, user or session), ``cycle`` or ``depth``. A target that is absent
+    is an ArtifactNotFoundError.
+    """
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class ArtifactVersionConflictError(HookworkError, RuntimeError):
     """A version race was lost after all attempts; the save may be tried again."""
 

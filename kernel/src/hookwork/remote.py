@@ -101,12 +101,14 @@ async def _write(runner: Runner, order: EffectOrder, call: Mapping[str, Any]) ->
         session = await runner.sessions.get_session(**where)
         return {"payload": dump(await runner.sessions.append_event(session, load(Event, payload), redelivery=True))}
     if op == "save_artifact" and runner.artifacts is not None:
+        wishes: dict[str, Any] = {"reuse_identical": True} if payload.get("reuseIdentical") else {}
         version = await runner.artifacts.save_artifact(
             **where,
             filename=payload["filename"],
             artifact=load(Part, payload["artifact"]),
             custom_metadata=payload.get("customMetadata") or None,
             save_id=order.key,
+            **wishes,
         )
         return {"payload": version}
     if op == "add_to_memory" and runner.memory is not None:

@@ -8,13 +8,13 @@ idempotent and use after it raises. Services raise only the errors of `hookwork.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
-from hookwork.errors import UnsupportedOperationError
+from hookwork.errors import ArtifactNotFoundError, UnsupportedOperationError, ValidationError
 from hookwork.records.base import Record
 from hookwork.records.content import Content, Part
 from hookwork.records.event import Event
@@ -31,6 +31,12 @@ class SessionCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     dropped_event_fields: frozenset[str] = frozenset()
     max_id_length: int | None = None
     supports_user_state_read: bool = True
+    #: Whether a deleted state key is absent after a reload (BEY-13); else it reads as None.
+    deletes_state: bool = False
+    #: Whether `append_events` stores all or none (BEY-11); else each event is appended by itself.
+    atomic_batches: bool = False
+    #: Whether `delete_user` erases the state of a user too (BEY-14); else it raises when the sessions are gone.
+    erases_users: bool = False
 
 
 class SessionPage(NamedTuple):
@@ -148,8 +154,37 @@ class SessionService(ABC):
             ValidationError: not this service's handle, or a value no store can hold.
         """
 
+    async def append_events(self, session: Session, events: Sequence[Event]) -> list[Event]:
+        """Store events that belong together, in order: all or none of them where ``capabilities.atomic_batches``.
+
+        Partial events pass through. Repeating a batch that was stored changes nothing (SES-19). A service that cannot
+        do better appends one after the other: after an error the first ones may be stored, and repeating the whole
+        call stores the rest.
+
+        Raises:
+            EventConflictError: some of the events are stored already and others not, or with other content.
+            ValidationError: two events of one id, and what `append_event` refuses.
+            SessionNotFoundError, StaleSessionError: as `append_event`.
+        """
+        check_batch(events)
+        return [await self.append_event(session, event) for event in events]
+
+    async def flush(self) -> None:
+        """Wait until what was handed in is stored (BEY-9); `close` does so too. Nothing to do for most services."""
+
     async def close(self) -> None:
         """Free what the service holds."""
+
+
+def check_batch(events: Sequence[Event]) -> None:
+    """Raise `ValidationError` unless these are events, no two of them with one id."""
+    seen: set[str] = set()
+    for number, event in enumerate(events):
+        if not isinstance(event, Event):
+            raise ValidationError(f"events[{number}] must be an Event, not {type(event).__name__}", path="events")
+        if event.id and event.id in seen:
+            raise ValidationError(f"two of the events have the id {event.id!r}; each needs its own", path="events")
+        seen.add(event.id)
 
 
 class MemoryEntry(Record):
@@ -188,13 +223,21 @@ class MemoryService(ABC):
 
 
 class ArtifactVersion(Record):
-    """What is known of one stored version (ART-10). ``create_time`` is aware UTC."""
+    """What is known of one stored version (ART-10). ``create_time`` is aware UTC.
+
+    Attributes:
+        sha256: of its bytes, in hexadecimal (BEY-17); None where another kit wrote it without one, and for a version
+            that only names a file.
+        file_uri: what such a version names: another artifact (``artifact://…``), or a file elsewhere (BEY-7).
+    """
 
     version: int = 0
     canonical_uri: str = ""
     custom_metadata: dict[str, Any] | None = None
     create_time: datetime | None = None
     mime_type: str | None = None
+    sha256: str | None = None
+    file_uri: str | None = None
 
 
 class ArtifactService(ABC):
@@ -207,6 +250,8 @@ class ArtifactService(ABC):
     first_version: int = 1
     #: Whether `open_artifact` and `save_artifact_stream` work (ART-16): they never hold a whole file in memory.
     streaming: bool = False
+    #: Whether `save_artifact` takes ``file_data`` parts, references to other artifacts among them (BEY-7).
+    references: bool = False
 
     @abstractmethod
     async def save_artifact(
@@ -219,17 +264,33 @@ class ArtifactService(ABC):
         artifact: Part,
         custom_metadata: Mapping[str, Any] | None = None,
         save_id: str | None = None,
+        reuse_identical: bool = False,
     ) -> int:
-        """Store a text or inline-data part as the next version and return its number.
+        """Store a part with text, inline data or the URI of a file as the next version and return its number.
 
-        ``save_id`` is an idempotency key: a repeat gives the same version (ART-15).
+        A ``file_data`` part with an ``artifact://`` URI stands for a version of another file of this session or user:
+        loading it gives what that one holds (BEY-7). Any other URI is given back as it is.
+
+        Args:
+            save_id: an idempotency key: a repeat gives the same version (ART-15).
+            reuse_identical: when the latest version is the same in content, type, name and metadata, its number is
+                given and nothing is written (BEY-17).
+
+        Raises:
+            ArtifactReferenceError: a reference is malformed, out of scope, circular or too deep.
+            ArtifactNotFoundError: it points to a version that is not there.
         """
 
     @abstractmethod
     async def load_artifact(
         self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
     ) -> Part:
-        """The stored part. Raises ArtifactNotFoundError."""
+        """The stored part; of a reference, the one it stands for.
+
+        Raises:
+            ArtifactNotFoundError: no such version, or what it stands for is gone.
+            ArtifactReferenceError: its references cannot be followed.
+        """
 
     @abstractmethod
     async def list_artifacts(self, *, app_name: str, user_id: str, session_id: str) -> list[str]:
@@ -250,6 +311,46 @@ class ArtifactService(ABC):
         self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
     ) -> ArtifactVersion:
         """What is known of a version. Raises ArtifactNotFoundError."""
+
+    async def list_artifact_versions(
+        self, *, app_name: str, user_id: str, session_id: str, filename: str
+    ) -> list[ArtifactVersion]:
+        """What is known of each version, ascending; a service overrides this where it can look at all in one go.
+
+        Raises:
+            ArtifactNotFoundError: there is none.
+        """
+        where = {"app_name": app_name, "user_id": user_id, "session_id": session_id, "filename": filename}
+        found = []
+        for version in await self.list_versions(**where):
+            try:
+                found.append(await self.get_artifact_version(**where, version=version))
+            except ArtifactNotFoundError:  # removed since it was listed
+                continue
+        return found
+
+    async def artifact_url(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        filename: str,
+        version: int | None = None,
+        expires_in: float | None = None,
+    ) -> str:
+        """A URL from which others fetch the bytes of a version, where the backend has such (BEY-7).
+
+        Args:
+            expires_in: seconds for which the URL lets in everybody who has it (a signed URL); None: a URL that lets in
+                only those who may read the store anyhow (an authenticated URL, or that of a local file).
+
+        Raises:
+            ArtifactNotFoundError: no such version.
+            UnsupportedOperationError: the backend has no URLs, or none of that kind.
+            ValidationError: ``expires_in`` is no time that the backend can grant.
+        """
+        raise UnsupportedOperationError(f"{type(self).__name__} has no URLs for others; use load_artifact")
 
     async def prune_artifacts(
         self,
@@ -299,11 +400,12 @@ class ArtifactService(ABC):
         display_name: str | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
         save_id: str | None = None,
+        reuse_identical: bool = False,
     ) -> int:
         """Store bytes that come in chunks as the next version, where the backend can, and return its number (ART-16).
 
         ``mime_type``: guessed from the file name when absent. A source that raises leaves no version; its error is
-        raised. ``save_id`` as for `save_artifact`.
+        raised. ``save_id`` and ``reuse_identical`` as for `save_artifact`.
         """
         raise UnsupportedOperationError(f"{type(self).__name__} cannot stream; use save_artifact")
 

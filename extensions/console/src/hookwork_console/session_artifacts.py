@@ -29,7 +29,8 @@ class ArtifactLine(Record):
 
     Attributes:
         artifact: its name, with ``user:`` in front when it is the user's.
-        part: the content, text or bytes.
+        part: the content: text or bytes; of a version that names a file elsewhere, its URI. A reference to another
+            artifact is given as what it stands for.
     """
 
     artifact: str = msgspec.field(default_factory=str)
@@ -44,8 +45,9 @@ def checked_artifact(line: ArtifactLine) -> str:
         return "Artifact at artifact: expected a name"
     if line.version < 0:
         return "Artifact at version: expected a whole number from 0"
-    if line.part is None or (line.part.text is None and line.part.inline_data is None):
-        return "Artifact at part: expected text or inlineData"
+    part = line.part
+    if part is None or (part.text is None and part.inline_data is None and part.file_data is None):
+        return "Artifact at part: expected text, inlineData or fileData"
     return ""
 
 

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 METADATA = "metadata.json"
-_SAVE_ID = "hookworkSaveId"
+_SAVE_ID, _SHA256, _FILE_URI = "hookworkSaveId", "hookworkSha256", "hookworkFileUri"
 
 
 class Document(NamedTuple):
-    """What is recorded of a version. ``mime_type`` None: the payload is text (as google-adk has it)."""
+    """What is recorded of a version. ``mime_type`` None: the payload is text (as google-adk has it).
+
+    ``file_uri``: what a version stands for that has no bytes of its own (services BEY-7).
+    """
 
     file_name: str
     mime_type: str | None = None
@@ -21,10 +24,13 @@ class Document(NamedTuple):
     create_time: datetime | None = None
     display_name: str | None = None
     save_id: str | None = None
+    sha256: str | None = None
+    file_uri: str | None = None
 
     def same_kind(self, other: Document) -> bool:
         """Whether both describe the same content, apart from its bytes."""
-        return (self.mime_type, self.display_name) == (other.mime_type, other.display_name)
+        own = self.mime_type, self.display_name, self.file_uri
+        return own == (other.mime_type, other.display_name, other.file_uri)
 
     def encode(self, version: int, canonical_uri: str) -> bytes:
         """The JSON to store. google-adk takes ``createTime`` as epoch seconds only."""
@@ -37,6 +43,8 @@ class Document(NamedTuple):
             "createTime": None if moment is None else round(moment, 6),
             "displayName": self.display_name,
             _SAVE_ID: self.save_id,
+            _SHA256: self.sha256,
+            _FILE_URI: self.file_uri,
         }
         given = {name: value for name, value in fields.items() if value is not None}
         # google-adk refuses null here, so the key is always an object.
@@ -70,6 +78,8 @@ def read_document(version: Path) -> Document | None:
         create_time=_moment(found.get("createTime")) or datetime.fromtimestamp(path.stat().st_mtime, UTC),
         display_name=_text(found.get("displayName")),
         save_id=_text(found.get(_SAVE_ID)),
+        sha256=_text(found.get(_SHA256)),
+        file_uri=_text(found.get(_FILE_URI)),
     )
 
 

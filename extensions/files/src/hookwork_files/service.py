@@ -9,8 +9,9 @@ from typing import Any, BinaryIO, TypeVar
 
 from hookwork.artifact_contents import guessed_type, part_bytes, stored_metadata, stored_part
 from hookwork.artifact_names import ArtifactKey, check_first_version, check_scope, wanted_version
+from hookwork.artifact_references import check_saved_reference
 from hookwork.artifact_retention import Retention, prune_after_save
-from hookwork.errors import BackendError, ValidationError
+from hookwork.errors import BackendError, UnsupportedOperationError, ValidationError
 from hookwork.platform import now
 from hookwork.records.content import Part
 from hookwork.services import ArtifactService, ArtifactVersion
@@ -46,6 +47,7 @@ class FileArtifactService(ArtifactService):
     """
 
     streaming = True
+    references = True
 
     def __init__(
         self,
@@ -66,6 +68,7 @@ class FileArtifactService(ArtifactService):
         self.retention = Retention.checked(keep_versions, max_age)
         self._store = FileStore(
             Tree(self.root, nested=nested_names, sync=sync),
+            nested=nested_names,
             first_version=first_version,
             reuse_versions=reuse_versions,
             sync=sync,
@@ -82,27 +85,33 @@ class FileArtifactService(ArtifactService):
         artifact: Part,
         custom_metadata: Mapping[str, Any] | None = None,
         save_id: str | None = None,
+        reuse_identical: bool = False,
     ) -> int:
         """See `ArtifactService.save_artifact`. The disk is full: BackendError with the code ``ENOSPC``."""
         place = self._place(app_name, user_id, session_id, filename, artifact=artifact)
         part, mime_type = stored_part(artifact)
         data = part_bytes(part)
-        blob = part.inline_data
+        named = part.inline_data or part.file_data
         document = Document(
             file_name=filename,
-            mime_type=None if blob is None else mime_type,
-            custom_metadata=stored_metadata(custom_metadata, empty=blob is not None and not data)[0],
+            mime_type=None if named is None else mime_type,
+            custom_metadata=stored_metadata(custom_metadata, empty=part.inline_data is not None and not data)[0],
             create_time=now(),
-            display_name=None if blob is None else blob.display_name,
+            display_name=None if named is None else named.display_name,
             save_id=save_id,
+            file_uri=part.file_data.file_uri if part.file_data is not None else None,
         )
+        uri = check_saved_reference(place, part)
+        if uri is not None and part.file_data is not None:
+            led_to = await self._run(lambda: self._store.target_type(place, uri))
+            document = document._replace(mime_type=part.file_data.mime_type or led_to)
         staging = self._store.staging(place)
 
         def save() -> int:
             try:
                 staging.open()
                 staging.write(data)
-                return staging.publish(document, self.first_version)
+                return staging.publish(document, self.first_version, reuse_identical=reuse_identical)
             finally:
                 staging.discard()
 
@@ -122,6 +131,7 @@ class FileArtifactService(ArtifactService):
         display_name: str | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
         save_id: str | None = None,
+        reuse_identical: bool = False,
     ) -> int:
         """See `ArtifactService.save_artifact_stream`."""
         place = self._place(app_name, user_id, session_id, filename, source=source)
@@ -134,10 +144,14 @@ class FileArtifactService(ArtifactService):
             save_id=save_id,
         )
         staging = self._store.staging(place)
+
+        def publish() -> int:
+            return staging.publish(document, self.first_version, reuse_identical=reuse_identical)
+
         try:
             await self._run(staging.open)
             await self._fill(staging, source)
-            version = await self._run(lambda: staging.publish(document, self.first_version), on_cancel=staging.abandon)
+            version = await self._run(publish, on_cancel=staging.abandon)
         finally:
             await in_thread(staging.discard)
         await prune_after_save(self, place._asdict(), self.retention)
@@ -167,12 +181,13 @@ class FileArtifactService(ArtifactService):
         """See `ArtifactService.open_artifact`."""
         place, number = self._place(app_name, user_id, session_id, filename), self._number(version)
         info = await self._run(lambda: self._store.info(place, number))
-        return info, self._stream(place, info)
+        source = await self._run(lambda: self._store.source(place, info))
+        return info, self._stream(source)
 
-    async def _stream(self, place: ArtifactKey, info: ArtifactVersion) -> AsyncGenerator[bytes, None]:
+    async def _stream(self, source: Callable[[], BinaryIO]) -> AsyncGenerator[bytes, None]:
         opened: list[BinaryIO] = []  # a cancelled caller gets no result, yet the file must be closed
         try:
-            await self._run(lambda: opened.append(self._store.open(place, info.version, info)))
+            await self._run(lambda: opened.append(source()))
             file = opened[0]
             while data := await self._run(lambda: file.read(CHUNK)):
                 yield data
@@ -180,12 +195,37 @@ class FileArtifactService(ArtifactService):
             for file in opened:
                 file.close()
 
+    async def artifact_url(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        filename: str,
+        version: int | None = None,
+        expires_in: float | None = None,
+    ) -> str:
+        """See `ArtifactService.artifact_url`: a ``file:`` URL, for programs on this machine. It cannot expire."""
+        place, number = self._place(app_name, user_id, session_id, filename), self._number(version)
+        if expires_in is not None:
+            raise UnsupportedOperationError(
+                "the URL of a local file cannot expire; leave expires_in out, or keep artifacts in Cloud Storage"
+            )
+        return await self._run(lambda: self._store.url(place, number))
+
     async def get_artifact_version(
         self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
     ) -> ArtifactVersion:
         """See `ArtifactService.get_artifact_version`."""
         place, number = self._place(app_name, user_id, session_id, filename), self._number(version)
         return await self._run(lambda: self._store.info(place, number))
+
+    async def list_artifact_versions(
+        self, *, app_name: str, user_id: str, session_id: str, filename: str
+    ) -> list[ArtifactVersion]:
+        """See `ArtifactService.list_artifact_versions`."""
+        place = self._place(app_name, user_id, session_id, filename)
+        return await self._run(lambda: self._store.infos(place))
 
     async def list_artifacts(self, *, app_name: str, user_id: str, session_id: str) -> list[str]:
         """See `ArtifactService.list_artifacts`."""

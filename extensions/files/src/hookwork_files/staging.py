@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections.abc import Callable
@@ -35,6 +36,7 @@ class Staging:
         self._abandoned = threading.Event()
         self._path: Path | None = None
         self._payload = ""
+        self._digest = hashlib.sha256()
 
     def open(self) -> None:
         """Make the folder and its empty payload; clear what stopped processes left beside it."""
@@ -58,9 +60,12 @@ class Staging:
         if self._file is None:
             raise ValueError("the staging is not open")
         self._file.write(data)
+        self._digest.update(data)
 
-    def publish(self, document: Document, first_version: int) -> int:
+    def publish(self, document: Document, first_version: int, *, reuse_identical: bool) -> int:
         """Give the payload the next number; the number, or that of the version that was saved under the same id.
+
+        ``reuse_identical``: or that of the latest version, if it is the same.
 
         Raises:
             Abandoned: `abandon` was called in time.
@@ -72,6 +77,8 @@ class Staging:
         if self._sync:
             os.fsync(self._file.fileno())
         self._file.close()
+        if document.file_uri is None:
+            document = document._replace(sha256=self._digest.hexdigest())
         looked_at: set[int] = set()
         for _ in range(ATTEMPTS):
             folder = self._settle()
@@ -79,6 +86,8 @@ class Staging:
             if numbers and self._find().versions != folder.versions:
                 continue  # the folder was free when it was chosen, and another name has got it since
             repeated = self._saved_before(folder, document, [n for n in numbers if n not in looked_at])
+            if repeated is None and reuse_identical:
+                repeated = self._identical(folder, document)
             if repeated is not None:
                 self.discard()
                 return repeated
@@ -117,6 +126,14 @@ class Staging:
                     )
                 return number
         return None
+
+    def _identical(self, folder: ArtifactFolder, document: Document) -> int | None:
+        """The latest version, if saving would only write it once more (services BEY-17)."""
+        latest = next(folder.finished(), None)
+        if latest is None or latest.is_tombstone:
+            return None
+        same = (latest.document.custom_metadata or {}) == (document.custom_metadata or {})
+        return latest.number if same and self._same_content(latest, document) else None
 
     def _same_content(self, version: Version, document: Document) -> bool:
         assert self._path is not None

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import BinaryIO, TypeVar
+from functools import partial
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from hookwork.artifact_contents import TEXT_TYPE
 from hookwork.artifact_names import ArtifactKey, not_found
-from hookwork.errors import ArtifactNotFoundError, BackendError
-from hookwork.records.content import Blob, Part
+from hookwork.artifact_references import Trail, artifact_uri
+from hookwork.errors import ArtifactNotFoundError, BackendError, UnsupportedOperationError
+from hookwork.records.content import Blob, FileData, Part
 from hookwork.records.frozen import freeze
 from hookwork.services import ArtifactVersion
+from hookwork_files.document import Document
 from hookwork_files.folder import ArtifactFolder, Version
 from hookwork_files.staging import Staging
 from hookwork_files.tree import Tree
 
 T = TypeVar("T")
+
+#: What is wanted of a version; the first argument names its file.
+Take = Callable[[ArtifactKey, Version], T]
 
 #: How often a version is read again that was replaced meanwhile.
 _READS = 10
@@ -24,8 +30,9 @@ _READS = 10
 class FileStore:
     """Artifacts below the root of a `Tree`."""
 
-    def __init__(self, tree: Tree, *, first_version: int, reuse_versions: bool, sync: bool) -> None:
+    def __init__(self, tree: Tree, *, nested: bool, first_version: int, reuse_versions: bool, sync: bool) -> None:
         self._tree = tree
+        self._nested = nested
         self._first_version = first_version
         self._reuse_versions = reuse_versions
         self._sync = sync
@@ -35,17 +42,9 @@ class FileStore:
         return Staging(lambda: self._tree.find_or_make(place), sync=self._sync)
 
     def load(self, place: ArtifactKey, version: int | None) -> Part:
-        """A stored part. Raises ArtifactNotFoundError."""
-
-        def part_of(found: Version) -> Part:
-            data = found.payload.read_bytes()
-            document = found.document
-            if document.mime_type is None:
-                return Part(text=data.decode())
-            return Part(inline_data=Blob(data=data, mime_type=document.mime_type, display_name=document.display_name))
-
+        """A stored part; of a reference, the one it stands for. Raises ArtifactNotFoundError."""
         try:
-            return self._read(place, version, part_of)
+            return self._through(place, version, lambda _, found: _part(found))
         except UnicodeDecodeError as error:
             raise BackendError(
                 f"{place.filename!r} is recorded as text but is not UTF-8; give its metadata.json a mimeType",
@@ -56,15 +55,47 @@ class FileStore:
         """What is known of a version. Raises ArtifactNotFoundError."""
         return self._read(place, version, _info)
 
-    def open(self, place: ArtifactKey, version: int | None, expected: ArtifactVersion | None = None) -> BinaryIO:
-        """The payload, open for reading; of the version that is ``expected``. Raises ArtifactNotFoundError."""
+    def infos(self, place: ArtifactKey) -> list[ArtifactVersion]:
+        """What is known of each version, ascending. Raises ArtifactNotFoundError."""
+        folder = self._tree.find(place)
+        found = [_info(version) for version in folder.finished() if not version.is_tombstone] if folder else []
+        if not found:
+            raise not_found(place.filename)
+        return found[::-1]
+
+    def source(self, place: ArtifactKey, info: ArtifactVersion) -> Callable[[], BinaryIO]:
+        """What opens the payload of a version, or of the one that it stands for.
+
+        Raises:
+            ArtifactNotFoundError: it was replaced since, or what it stands for is gone; the same on opening.
+            UnsupportedOperationError: it only names a file elsewhere.
+        """
+
+        def known(key: ArtifactKey, found: Version) -> tuple[ArtifactKey, ArtifactVersion]:
+            if found.document.file_uri is not None:
+                raise UnsupportedOperationError(
+                    f"{place.filename!r} only names a file elsewhere, {found.document.file_uri!r}; fetch it there"
+                )
+            return key, _info(found)
+
+        key, expected = self._through(place, info.version, known)
+        if key == place and expected != info:
+            raise not_found(place.filename, info.version)
 
         def payload(found: Version) -> BinaryIO:
-            if expected is not None and _info(found) != expected:
-                raise not_found(place.filename, found.number)
+            if _info(found) != expected:
+                raise not_found(key.filename, found.number)
             return found.payload.open("rb")
 
-        return self._read(place, version, payload)
+        return lambda: self._read(key, expected.version, payload, exact=True)
+
+    def url(self, place: ArtifactKey, version: int | None) -> str:
+        """The URL of a payload, or of the file elsewhere that a version names. Raises ArtifactNotFoundError."""
+        return self._through(place, version, lambda _, found: found.document.file_uri or found.payload.as_uri())
+
+    def target_type(self, place: ArtifactKey, uri: str) -> str:
+        """The MIME type of what a reference leads to that is about to be saved. Raises what `Trail` does."""
+        return self._beyond(Trail(place), uri, lambda _, found: found.document.mime_type or TEXT_TYPE)
 
     def versions(self, place: ArtifactKey) -> list[int]:
         """The numbers of the versions, ascending. Raises ArtifactNotFoundError."""
@@ -102,21 +133,24 @@ class FileStore:
             return None
         return version
 
-    def _find(self, place: ArtifactKey, version: int | None) -> Version:
+    def _find(self, place: ArtifactKey, version: int | None, *, exact: bool) -> Version:
         folder = self._tree.find(place)
         if folder is None:
             raise not_found(place.filename, version or None)
-        number = self._wanted(folder, version)
+        number = version if exact else self._wanted(folder, version)
         found = next(folder.finished(), None) if number is None else folder.version(number)
         if found is None or found.is_tombstone:
             raise not_found(place.filename, number)
         self._tree.check_inside(found.payload)
         return found
 
-    def _read(self, place: ArtifactKey, version: int | None, take: Callable[[Version], T]) -> T:
-        """``take`` of a version, again when the version was removed or replaced meanwhile."""
+    def _read(self, place: ArtifactKey, version: int | None, take: Callable[[Version], T], *, exact: bool = False) -> T:
+        """``take`` of a version, again when the version was removed or replaced meanwhile.
+
+        ``exact``: 0 is the number of a version, whatever numbers the file has.
+        """
         for attempt in range(_READS):
-            found = self._find(place, version)
+            found = self._find(place, version, exact=exact)
             try:
                 taken = take(found)
             except ArtifactNotFoundError:
@@ -135,6 +169,51 @@ class FileStore:
             retryable=True,
         )
 
+    def _through(self, place: ArtifactKey, version: int | None, take: Take[T]) -> T:
+        """``take`` of a version, or of the one that it stands for in the end (services BEY-7)."""
+        taken = self._read(place, version, partial(_reference_or, take, place))
+        return self._beyond(Trail(place), taken.uri, take) if isinstance(taken, _Reference) else taken
+
+    def _beyond(self, trail: Trail, uri: str, take: Take[T]) -> T:
+        """``take`` of what a reference leads to."""
+        while True:
+            where, number = trail.step(uri)
+            key = ArtifactKey.checked(**where, nested=self._nested)
+            try:
+                taken = self._read(key, number, partial(_reference_or, take, key), exact=True)
+            except ArtifactNotFoundError as error:
+                raise trail.lost() from error
+            if not isinstance(taken, _Reference):
+                return taken
+            uri = taken.uri
+
+
+class _Reference(NamedTuple):
+    """A version that stands for another one."""
+
+    uri: str
+
+
+def _reference_or(take: Take[T], key: ArtifactKey, found: Version) -> T | _Reference:
+    uri = artifact_uri(_file_of(found.document))
+    return take(key, found) if uri is None else _Reference(uri)
+
+
+def _file_of(document: Document) -> FileData | None:
+    if document.file_uri is None:
+        return None
+    return FileData(file_uri=document.file_uri, mime_type=document.mime_type, display_name=document.display_name)
+
+
+def _part(found: Version) -> Part:
+    document = found.document
+    if document.file_uri is not None:
+        return Part(file_data=_file_of(document))
+    data = found.payload.read_bytes()
+    if document.mime_type is None:
+        return Part(text=data.decode())
+    return Part(inline_data=Blob(data=data, mime_type=document.mime_type, display_name=document.display_name))
+
 
 def _info(found: Version) -> ArtifactVersion:
     document = found.document
@@ -146,4 +225,6 @@ def _info(found: Version) -> ArtifactVersion:
         custom_metadata=freeze(custom, (None, "custom_metadata")) if custom else None,
         create_time=document.create_time,
         mime_type=document.mime_type or TEXT_TYPE,
+        sha256=document.sha256,
+        file_uri=document.file_uri,
     )

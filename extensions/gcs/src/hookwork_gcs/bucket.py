@@ -65,9 +65,13 @@ class Bucket:
         path = f"{'/upload' if upload else ''}/storage/v1/b/{quote(self.name, safe='')}/o"
         return self._endpoint + path + ("" if name is None else f"/{quote(name, safe='')}")
 
+    def media_url(self, name: str) -> str:
+        """Where this service gives the bytes of an object to those that it lets in."""
+        return f"{self._url(name)}?alt=media"
+
     async def list(self, prefix: str, *, below: bool) -> list[Stored]:
         """The objects whose names begin with ``prefix``; those with a further ``/`` only when ``below``."""
-        wanted = "items(name,metadata,size,md5Hash,contentType),nextPageToken"
+        wanted = "items(name,metadata,size,md5Hash,contentType,timeCreated),nextPageToken"
         params = {"prefix": prefix, "fields": wanted, **({} if below else {"delimiter": "/"})}
         found: list[Stored] = []
         while True:

@@ -1,4 +1,7 @@
-"""Parts and versions as objects: content type and metadata, shared with google-adk (services GCS-3, GCS-4, GCS-7)."""
+"""Parts and versions as objects: content type and metadata, shared with google-adk (services GCS-3, GCS-4, GCS-7).
+
+An object that only names a file elsewhere, or stands for another artifact, is empty and has the URI in its metadata.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +22,19 @@ MAX_METADATA = 8192
 
 IS_TEXT, DISPLAY_NAME = "adkIsText", "adkDisplayName"
 FILE_URI, FILE_TYPE = "adkFileUri", "adkFileMimeType"
-SAVE_ID = "hookworkSaveId"
+SAVE_ID, SHA256 = "hookworkSaveId", "hookworkSha256"
 _RESERVED = ("adk", "hookwork")
 
 
 class Kind(NamedTuple):
-    """What an object holds, apart from its bytes."""
+    """What an object holds, apart from its bytes. ``file_uri``: what it names in place of bytes (BEY-7)."""
 
     content_type: str
     is_text: bool = False
     display_name: str | None = None
+    file_uri: str | None = None
 
-    def metadata(self, custom: Mapping[str, Any] | None, save_id: str) -> dict[str, str]:
+    def metadata(self, custom: Mapping[str, Any] | None, save_id: str, sha256: str) -> dict[str, str]:
         """The object's metadata: google-adk's marks, ours, and the user's as text.
 
         Raises:
@@ -43,6 +47,10 @@ class Kind(NamedTuple):
             found[IS_TEXT] = "true"
         if self.display_name:
             found[DISPLAY_NAME] = self.display_name
+        if self.file_uri is not None:
+            found[FILE_URI], found[FILE_TYPE] = self.file_uri, self.content_type
+        else:
+            found[SHA256] = sha256
         found[SAVE_ID] = save_id
         size = sum(len(key.encode()) + len(value.encode()) for key, value in found.items())
         if size > MAX_METADATA:
@@ -96,14 +104,23 @@ class Stored(NamedTuple):
             and self.content_type == kind.content_type
             and self.is_text(legacy=False) == kind.is_text
             and self.metadata.get(DISPLAY_NAME) == (kind.display_name or None)
+            and self.metadata.get(FILE_URI) == kind.file_uri
         )
 
-    def reference(self) -> Part | None:
-        """The part of an object that only names a file elsewhere, as google-adk writes them; None for others."""
+    def custom(self) -> dict[str, str]:
+        """The user's metadata."""
+        return {key: value for key, value in self.metadata.items() if not key.startswith(_RESERVED)}
+
+    def file(self) -> FileData | None:
+        """What an object names that has no bytes of its own, as google-adk writes them; None for others."""
         uri = self.metadata.get(FILE_URI)
         if not uri:
             return None
-        return Part(file_data=FileData(file_uri=uri, mime_type=self.metadata.get(FILE_TYPE) or self.content_type))
+        return FileData(
+            file_uri=uri,
+            mime_type=self.metadata.get(FILE_TYPE) or self.content_type,
+            display_name=self.metadata.get(DISPLAY_NAME),
+        )
 
     def part(self, data: bytes, *, legacy_text: bool) -> Part:
         """The stored part. Raises BackendError when a text is no UTF-8."""
@@ -117,7 +134,7 @@ class Stored(NamedTuple):
 
     def info(self, bucket: str, version: int) -> ArtifactVersion:
         """What is known of the version."""
-        custom = {key: value for key, value in self.metadata.items() if not key.startswith(_RESERVED)}
+        custom = self.custom()
         created = self.resource.get("timeCreated")
         return ArtifactVersion(
             version=version,
@@ -125,4 +142,6 @@ class Stored(NamedTuple):
             custom_metadata=freeze(custom, (None, "custom_metadata")) if custom else None,
             create_time=datetime.fromisoformat(created) if created else None,
             mime_type=self.content_type,
+            sha256=self.metadata.get(SHA256),
+            file_uri=self.metadata.get(FILE_URI) or None,
         )

@@ -25,10 +25,12 @@ class Payload(ABC):
     Attributes:
         size: in bytes.
         md5: their MD5 as the JSON API writes it; not for security, but to know a repeated save.
+        sha256: their SHA-256 in hexadecimal.
     """
 
     size: int
     md5: str
+    sha256: str
 
     @abstractmethod
     async def read(self, start: int) -> bytes:
@@ -46,6 +48,7 @@ class Bytes(Payload):
         self._data = data
         self.size = len(data)
         self.md5 = _text(hashlib.md5(data, usedforsecurity=False).digest())
+        self.sha256 = hashlib.sha256(data).hexdigest()
 
     async def read(self, start: int) -> bytes:
         """See `Payload.read`."""
@@ -55,10 +58,11 @@ class Bytes(Payload):
 class Spooled(Payload):
     """Bytes in a temporary file. The source can be read only once, and an upload may take several attempts."""
 
-    def __init__(self, file: BinaryIO, size: int, md5: str) -> None:
+    def __init__(self, file: BinaryIO, size: int, md5: str, sha256: str) -> None:
         self._file = file
         self.size = size
         self.md5 = md5
+        self.sha256 = sha256
 
     async def read(self, start: int) -> bytes:
         """See `Payload.read`."""
@@ -90,10 +94,12 @@ async def spooled(source: AsyncIterable[bytes], folder: str | None) -> AsyncIter
     import tempfile
 
     made: list[BinaryIO] = []  # a cancelled caller gets no result, yet the file must be closed
-    digest, size, gathered = hashlib.md5(usedforsecurity=False), 0, bytearray()
+    md5, sha256 = hashlib.md5(usedforsecurity=False), hashlib.sha256()
+    size, gathered = 0, bytearray()
 
     def flush() -> None:
-        digest.update(gathered)
+        md5.update(gathered)
+        sha256.update(gathered)
         made[0].write(gathered)
         gathered.clear()
 
@@ -105,7 +111,7 @@ async def spooled(source: AsyncIterable[bytes], folder: str | None) -> AsyncIter
             if len(gathered) >= CHUNK:
                 await _on_disk(flush)
         await _on_disk(flush)
-        yield Spooled(made[0], size, _text(digest.digest()))
+        yield Spooled(made[0], size, _text(md5.digest()), sha256.hexdigest())
     finally:
         for file in made:
             file.close()

@@ -33,20 +33,25 @@ async def save(
     first_version: int,
     custom_metadata: Mapping[str, Any] | None,
     save_id: str | None,
+    reuse_identical: bool,
 ) -> int:
     """Write the next version and return its number, or that of the version that was saved under the same id.
+
+    ``reuse_identical``: or that of the latest version, if it is the same.
 
     Raises:
         ArtifactVersionConflictError: other content was saved under the id, or the race was lost every time.
         BackendError: any other failure; it is not tried again here.
     """
     own_id = save_id or new_uuid()
-    metadata = kind.metadata(custom_metadata, own_id)
+    metadata = kind.metadata(custom_metadata, own_id, payload.sha256)
     for attempt in range(ATTEMPTS):
         if attempt:
             await sleep(random() * min(LONGEST_BACKOFF, BACKOFF * 2 ** (attempt - 1)))
         versions = await versions_of(bucket, place)
         saved = _saved_before(versions, place, payload, kind, own_id)
+        if saved is None and reuse_identical:
+            saved = _identical(versions, payload, kind, metadata)
         if saved is not None:
             return saved
         number = max(versions, default=first_version - 1) + 1
@@ -77,6 +82,16 @@ def _saved_before(
                 )
             return number
     return None
+
+
+def _identical(versions: dict[int, Stored], payload: Payload, kind: Kind, metadata: Mapping[str, str]) -> int | None:
+    """The latest version, if a save would only write it once more (services BEY-17)."""
+    if not versions:
+        return None
+    number, latest = next(reversed(versions.items()))
+    wanted = Stored({"metadata": metadata})
+    same = latest.holds(kind, payload.md5) and latest.custom() == wanted.custom() and not latest.is_tombstone
+    return number if same else None
 
 
 async def _saved_after_all(bucket: Bucket, place: Place, payload: Payload, kind: Kind, save_id: str) -> int | None:

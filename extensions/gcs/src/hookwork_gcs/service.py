@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.artifact_contents import guessed_type, part_bytes, stored_metadata, stored_part
 from hookwork.artifact_names import check_first_version, check_scope, not_found, wanted_version
+from hookwork.artifact_references import Trail, artifact_uri, check_saved_reference
 from hookwork.artifact_retention import Retention, prune_after_save
-from hookwork.errors import BackendError, ValidationError
+from hookwork.errors import ArtifactNotFoundError, BackendError, UnsupportedOperationError, ValidationError
 from hookwork.records.content import Part
 from hookwork.services import ArtifactService, ArtifactVersion
 from hookwork_gcs.bucket import Bucket, ObjectError
@@ -20,6 +21,7 @@ from hookwork_gcs.contents import Kind, Stored
 from hookwork_gcs.layout import Place, filename_and_version, owner_prefix
 from hookwork_gcs.payloads import Bytes, Payload, spooled
 from hookwork_gcs.saving import save, versions_of
+from hookwork_gcs.signing import authenticated_url, checked_lifetime, signed_url
 from hookwork_gcs.together import settle
 from hookwork_gcs.tokens import NoTokens, Tokens
 
@@ -65,6 +67,7 @@ class GcsArtifactService(ArtifactService):
     """
 
     streaming = True
+    references = True
 
     def __init__(
         self,
@@ -91,10 +94,12 @@ class GcsArtifactService(ArtifactService):
         emulator = os.environ.get(EMULATOR, "")
         if emulator and "://" not in emulator:
             emulator = f"http://{emulator}"
+        self._emulated = bool(emulator)
+        self._tokens = NoTokens() if emulator else Tokens(credentials)
         self._bucket = Bucket(
             bucket,
             endpoint=(emulator or ENDPOINT).rstrip("/"),
-            tokens=NoTokens() if emulator else Tokens(credentials),
+            tokens=self._tokens,
             timeout=timeout,
             client=client,
         )
@@ -110,14 +115,25 @@ class GcsArtifactService(ArtifactService):
         artifact: Part,
         custom_metadata: Mapping[str, Any] | None = None,
         save_id: str | None = None,
+        reuse_identical: bool = False,
     ) -> int:
         """See `ArtifactService.save_artifact`. Metadata values that are no text are stored as JSON text."""
         place = self._place(app_name, user_id, session_id, filename, artifact=artifact)
         part, mime_type = stored_part(artifact)
-        data, blob = part_bytes(part), part.inline_data
+        data, blob, file = part_bytes(part), part.inline_data, part.file_data
         metadata, _ = stored_metadata(custom_metadata, empty=blob is not None and not data)
-        kind = Kind(mime_type, is_text=blob is None, display_name=None if blob is None else blob.display_name)
-        return await self._save(place, Bytes(data), kind, metadata, save_id)
+        named = blob or file
+        uri = check_saved_reference(place, part)
+        if uri is not None:
+            *_, target = await self._followed(Trail(place), uri)
+            mime_type = (file and file.mime_type) or target.content_type
+        kind = Kind(
+            mime_type,
+            is_text=named is None,
+            display_name=named.display_name if named is not None else None,
+            file_uri=file.file_uri if file is not None else None,
+        )
+        return await self._save(place, Bytes(data), kind, metadata, save_id, reuse_identical)
 
     async def save_artifact_stream(
         self,
@@ -131,16 +147,23 @@ class GcsArtifactService(ArtifactService):
         display_name: str | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
         save_id: str | None = None,
+        reuse_identical: bool = False,
     ) -> int:
         """See `ArtifactService.save_artifact_stream`. The source is kept in a temporary file until it is uploaded."""
         place = self._place(app_name, user_id, session_id, filename, source=source)
         metadata, _ = stored_metadata(custom_metadata)
         kind = Kind(guessed_type(filename, mime_type), display_name=display_name)
         async with spooled(source, self._spool_folder) as payload:
-            return await self._save(place, payload, kind, metadata, save_id)
+            return await self._save(place, payload, kind, metadata, save_id, reuse_identical)
 
     async def _save(
-        self, place: Place, payload: Payload, kind: Kind, metadata: Mapping[str, Any] | None, save_id: str | None
+        self,
+        place: Place,
+        payload: Payload,
+        kind: Kind,
+        metadata: Mapping[str, Any] | None,
+        save_id: str | None,
+        reuse_identical: bool,
     ) -> int:
         version = await save(
             self._bucket,
@@ -150,6 +173,7 @@ class GcsArtifactService(ArtifactService):
             first_version=self.first_version,
             custom_metadata=metadata,
             save_id=save_id,
+            reuse_identical=reuse_identical,
         )
         await prune_after_save(self, place._asdict(), self.retention)
         return version
@@ -157,12 +181,11 @@ class GcsArtifactService(ArtifactService):
     async def load_artifact(
         self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
     ) -> Part:
-        """See `ArtifactService.load_artifact`. Objects of google-adk that only name a file give a `file_data` part."""
-        place = self._place(app_name, user_id, session_id, filename)
-        number, stored = await self._stored(place, version)
-        reference = stored.reference()
-        if reference is not None:
-            return reference
+        """See `ArtifactService.load_artifact`."""
+        place, number, stored = await self._content(self._place(app_name, user_id, session_id, filename), version)
+        file = stored.file()
+        if file is not None:
+            return Part(file_data=file)
         async with aclosing(self._media(place, number, stored)) as chunks:
             data = b"".join([chunk async for chunk in chunks])
         return stored.part(data, legacy_text=self.legacy_text)
@@ -171,9 +194,46 @@ class GcsArtifactService(ArtifactService):
         self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
     ) -> tuple[ArtifactVersion, AsyncGenerator[bytes, None]]:
         """See `ArtifactService.open_artifact`."""
-        place = self._place(app_name, user_id, session_id, filename)
-        number, stored = await self._stored(place, version)
-        return stored.info(self.bucket, number), self._media(place, number, stored)
+        asked = self._place(app_name, user_id, session_id, filename)
+        number, stored = await self._stored(asked, version)
+        info = stored.info(self.bucket, number)
+        place, number, stored = await self._through(asked, number, stored)
+        file = stored.file()
+        if file is not None:
+            raise UnsupportedOperationError(
+                f"{filename!r} only names a file elsewhere, {file.file_uri!r}; fetch it there"
+            )
+        return info, self._media(place, number, stored)
+
+    async def artifact_url(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        filename: str,
+        version: int | None = None,
+        expires_in: float | None = None,
+    ) -> str:
+        """See `ArtifactService.artifact_url`. Signed by the key of a service account, or by IAM in its name.
+
+        Raises:
+            UnsupportedOperationError: the credentials are no service account's, or there is an emulator: it signs not.
+        """
+        place, number, stored = await self._content(self._place(app_name, user_id, session_id, filename), version)
+        if expires_in is not None:
+            expires_in = checked_lifetime(expires_in)
+        file = stored.file()
+        if file is not None:
+            if expires_in is None:
+                return file.file_uri or ""
+            raise UnsupportedOperationError(
+                f"{filename!r} only names a file elsewhere, which cannot be signed for here; leave expires_in out"
+            )
+        name = place.object_name(number)
+        if expires_in is not None:
+            return await signed_url(self._tokens, self.bucket, name, expires_in)
+        return self._bucket.media_url(name) if self._emulated else authenticated_url(self.bucket, name)
 
     async def get_artifact_version(
         self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
@@ -181,6 +241,16 @@ class GcsArtifactService(ArtifactService):
         """See `ArtifactService.get_artifact_version`."""
         number, stored = await self._stored(self._place(app_name, user_id, session_id, filename), version)
         return stored.info(self.bucket, number)
+
+    async def list_artifact_versions(
+        self, *, app_name: str, user_id: str, session_id: str, filename: str
+    ) -> list[ArtifactVersion]:
+        """See `ArtifactService.list_artifact_versions`. One listing tells it all."""
+        versions = await versions_of(self._bucket, self._place(app_name, user_id, session_id, filename))
+        found = [stored.info(self.bucket, number) for number, stored in versions.items() if not stored.is_tombstone]
+        if not found:
+            raise not_found(filename)
+        return found
 
     async def list_artifacts(self, *, app_name: str, user_id: str, session_id: str) -> list[str]:
         """See `ArtifactService.list_artifacts`."""
@@ -234,6 +304,10 @@ class GcsArtifactService(ArtifactService):
             number = max(await versions_of(self._bucket, place), default=None)
             if number is None:
                 raise not_found(place.filename)
+        return number, await self._object(place, number)
+
+    async def _object(self, place: Place, number: int) -> Stored:
+        """What is known of the version of that number. Raises ArtifactNotFoundError."""
         try:
             stored = await self._bucket.get(place.object_name(number))
         except ObjectError as error:
@@ -242,7 +316,28 @@ class GcsArtifactService(ArtifactService):
             raise
         if stored.is_tombstone:
             raise not_found(place.filename, number)
-        return number, stored
+        return stored
+
+    async def _content(self, place: Place, version: int | None) -> tuple[Place, int, Stored]:
+        """The version asked for, or the one that it stands for in the end (BEY-7)."""
+        return await self._through(place, *await self._stored(place, version))
+
+    async def _through(self, place: Place, number: int, stored: Stored) -> tuple[Place, int, Stored]:
+        uri = artifact_uri(stored.file())
+        return (place, number, stored) if uri is None else await self._followed(Trail(place, number), uri)
+
+    async def _followed(self, trail: Trail, uri: str) -> tuple[Place, int, Stored]:
+        while True:
+            where, number = trail.step(uri)
+            place = self._place(**where)
+            try:
+                stored = await self._object(place, number)
+            except ArtifactNotFoundError as error:
+                raise trail.lost() from error
+            further = artifact_uri(stored.file())
+            if further is None:
+                return place, number, stored
+            uri = further
 
     async def _media(self, place: Place, number: int, stored: Stored) -> AsyncGenerator[bytes, None]:
         self._check_open()

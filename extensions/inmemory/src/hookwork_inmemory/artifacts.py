@@ -6,15 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from hookwork.artifact_contents import part_bytes, stored_metadata, stored_part
-from hookwork.artifact_names import (
-    USER_PREFIX,
-    check_file,
-    check_first_version,
-    check_scope,
-    not_found,
-    wanted_version,
-)
+from hookwork.artifact_contents import content_hash, part_bytes, stored_metadata, stored_part
+from hookwork.artifact_names import ArtifactKey, check_first_version, check_scope, not_found, wanted_version
+from hookwork.artifact_references import Trail, artifact_uri, check_saved_reference
 from hookwork.artifact_retention import Retention, prune_after_save
 from hookwork.errors import ArtifactVersionConflictError, BackendError
 from hookwork.platform import now
@@ -62,6 +56,8 @@ class InMemoryArtifactService(ArtifactService):
         ValidationError: an option has no valid value.
     """
 
+    references = True
+
     def __init__(
         self,
         first_version: int = 1,
@@ -87,21 +83,23 @@ class InMemoryArtifactService(ArtifactService):
         artifact: Part,
         custom_metadata: Mapping[str, Any] | None = None,
         save_id: str | None = None,
+        reuse_identical: bool = False,
     ) -> int:
         """See `ArtifactService.save_artifact`."""
-        self._check_open()
-        owner = self._owner(app_name, user_id, session_id, filename, artifact=artifact)
+        key = self._key(app_name, user_id, session_id, filename, artifact=artifact)
         part, mime_type = stored_part(artifact)
-        metadata, tombstone = stored_metadata(custom_metadata, empty=part.text is None and not part_bytes(part))
+        metadata, tombstone = stored_metadata(
+            custom_metadata, empty=part.inline_data is not None and not part_bytes(part)
+        )
+        uri = check_saved_reference(key, part)
+        if uri is not None:
+            target = self._followed(Trail(key), uri)
+            mime_type = (part.file_data and part.file_data.mime_type) or target.info.mime_type or mime_type
+        owner = _owner(key)
         file = self._files.get(owner, {}).get(filename)
-        if file is not None and save_id is not None:
-            for number, version in file.versions.items():
-                if version.save_id == save_id:
-                    if version.part != part:
-                        raise ArtifactVersionConflictError(
-                            f"{filename!r} was saved with other content under save_id {save_id!r}; use a new id"
-                        )
-                    return number
+        known = _saved_before(file, filename, part, metadata, save_id, reuse_identical) if file is not None else None
+        if known is not None:
+            return known
         if file is None:
             file = self._files.setdefault(owner, {}).setdefault(filename, _File(self.first_version))
         number = next(reversed(file.versions), self.first_version - 1) + 1 if self.reuse_versions else file.next
@@ -111,24 +109,34 @@ class InMemoryArtifactService(ArtifactService):
             custom_metadata=metadata,
             create_time=now(),
             mime_type=mime_type,
+            sha256=content_hash(part),
+            file_uri=part.file_data.file_uri if part.file_data is not None else None,
         )
         file.versions[number] = _Version(part, info, save_id, tombstone)
         file.next = max(file.next, number + 1)
-        named = {"app_name": app_name, "user_id": user_id, "session_id": session_id, "filename": filename}
-        await prune_after_save(self, named, self.retention)
+        await prune_after_save(self, key._asdict(), self.retention)
         return number
 
     async def load_artifact(
         self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
     ) -> Part:
         """See `ArtifactService.load_artifact`."""
-        return self._version(app_name, user_id, session_id, filename, version).part
+        key = self._key(app_name, user_id, session_id, filename)
+        found = self._version(key, version)
+        uri = artifact_uri(found.part.file_data)
+        return (found if uri is None else self._followed(Trail(key, found.info.version), uri)).part
 
     async def get_artifact_version(
         self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
     ) -> ArtifactVersion:
         """See `ArtifactService.get_artifact_version`."""
-        return self._version(app_name, user_id, session_id, filename, version).info
+        return self._version(self._key(app_name, user_id, session_id, filename), version).info
+
+    async def list_artifact_versions(
+        self, *, app_name: str, user_id: str, session_id: str, filename: str
+    ) -> list[ArtifactVersion]:
+        """See `ArtifactService.list_artifact_versions`."""
+        return [version.info for version in self._shown(self._key(app_name, user_id, session_id, filename))]
 
     async def list_artifacts(self, *, app_name: str, user_id: str, session_id: str) -> list[str]:
         """See `ArtifactService.list_artifacts`."""
@@ -143,8 +151,9 @@ class InMemoryArtifactService(ArtifactService):
         self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
     ) -> None:
         """See `ArtifactService.delete_artifact`."""
-        owner, file = self._file(app_name, user_id, session_id, filename)
-        number = self._number(version)
+        owner = _owner(self._key(app_name, user_id, session_id, filename))
+        number = wanted_version(version, self.first_version)
+        file = self._files.get(owner, {}).get(filename)
         if file is None:
             return
         if number is None:
@@ -159,11 +168,7 @@ class InMemoryArtifactService(ArtifactService):
 
     async def list_versions(self, *, app_name: str, user_id: str, session_id: str, filename: str) -> list[int]:
         """See `ArtifactService.list_versions`."""
-        _, file = self._file(app_name, user_id, session_id, filename)
-        numbers = [number for number, version in file.versions.items() if not version.tombstone] if file else []
-        if not numbers:
-            raise not_found(filename, None)
-        return numbers
+        return [version.info.version for version in self._shown(self._key(app_name, user_id, session_id, filename))]
 
     async def close(self) -> None:
         """Forget everything; later calls raise."""
@@ -174,35 +179,64 @@ class InMemoryArtifactService(ArtifactService):
         if self._closed:
             raise BackendError("the in-memory artifact service is closed; make a new one", code="closed")
 
-    def _owner(self, app_name: str, user_id: str, session_id: str, filename: str, **more: Any) -> _Owner:
-        """The checked scope of a file. ``more`` holds values that must be given but are no text."""
-        check_file(
-            app_name=app_name,
-            user_id=user_id,
-            session_id=session_id,
-            filename=filename,
-            nested=self.nested_names,
-            **more,
-        )
-        return app_name, user_id, None if filename.startswith(USER_PREFIX) else session_id
-
-    def _file(self, app_name: str, user_id: str, session_id: str, filename: str) -> tuple[_Owner, _File | None]:
+    def _key(self, app_name: str, user_id: str, session_id: str, filename: str, **more: Any) -> ArtifactKey:
+        """What names a file, checked. ``more`` holds values that must be given but are no text."""
         self._check_open()
-        owner = self._owner(app_name, user_id, session_id, filename)
-        return owner, self._files.get(owner, {}).get(filename)
+        return ArtifactKey.checked(app_name, user_id, session_id, filename, nested=self.nested_names, **more)
 
-    def _number(self, version: int | None) -> int | None:
-        return wanted_version(version, self.first_version)
+    def _shown(self, key: ArtifactKey) -> list[_Version]:
+        """The versions of a file but for tombstones, ascending. Raises ArtifactNotFoundError."""
+        file = self._files.get(_owner(key), {}).get(key.filename)
+        versions = [version for version in file.versions.values() if not version.tombstone] if file else []
+        if not versions:
+            raise not_found(key.filename, None)
+        return versions
 
-    def _version(self, app_name: str, user_id: str, session_id: str, filename: str, version: int | None) -> _Version:
-        _, file = self._file(app_name, user_id, session_id, filename)
-        number = self._number(version)
+    def _version(self, key: ArtifactKey, version: int | None) -> _Version:
+        number = wanted_version(version, self.first_version)
+        file = self._files.get(_owner(key), {}).get(key.filename)
         if file is None:
-            raise not_found(filename, number)
+            raise not_found(key.filename, number)
         found = _latest(file) if number is None else file.versions.get(number)
         if found is None or found.tombstone:
-            raise not_found(filename, number)
+            raise not_found(key.filename, number)
         return found
+
+    def _followed(self, trail: Trail, uri: str) -> _Version:
+        """What a reference stands for in the end (BEY-7)."""
+        while True:
+            where, number = trail.step(uri)
+            key = self._key(**where)
+            file = self._files.get(_owner(key), {}).get(key.filename)
+            found = file.versions.get(number) if file is not None else None
+            if found is None or found.tombstone:
+                raise trail.lost()
+            further = artifact_uri(found.part.file_data)
+            if further is None:
+                return found
+            uri = further
+
+
+def _owner(key: ArtifactKey) -> _Owner:
+    return key.app_name, key.user_id, None if key.is_users else key.session_id
+
+
+def _saved_before(
+    file: _File, filename: str, part: Part, metadata: Any, save_id: str | None, reuse_identical: bool
+) -> int | None:
+    """The version that a save would only repeat: it was made by the same one, or is the latest and identical."""
+    if save_id is not None:
+        for number, version in file.versions.items():
+            if version.save_id == save_id:
+                if version.part != part:
+                    raise ArtifactVersionConflictError(
+                        f"{filename!r} was saved with other content under save_id {save_id!r}; use a new id"
+                    )
+                return number
+    latest = _latest(file) if reuse_identical else None
+    if latest is not None and latest.part == part and (latest.info.custom_metadata or None) == (metadata or None):
+        return latest.info.version
+    return None
 
 
 def _latest(file: _File) -> _Version | None:

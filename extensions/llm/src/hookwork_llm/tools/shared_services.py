@@ -25,6 +25,7 @@ class ParentArtifacts(ArtifactService):
         self._scope: Any = {"app_name": parent.app_name, "user_id": parent.user_id, "session_id": parent.session_id}
         self.first_version = service.first_version
         self.streaming = service.streaming
+        self.references = service.references
 
     async def save_artifact(
         self,
@@ -36,10 +37,10 @@ class ParentArtifacts(ArtifactService):
         artifact: Part,
         custom_metadata: Mapping[str, Any] | None = None,
         save_id: str | None = None,
+        **options: Any,
     ) -> int:
-        return await self._service.save_artifact(
-            **self._scope, filename=filename, artifact=artifact, custom_metadata=custom_metadata, save_id=save_id
-        )
+        content: Any = {"artifact": artifact, "custom_metadata": custom_metadata, "save_id": save_id}
+        return await self._service.save_artifact(**self._scope, filename=filename, **content, **options)
 
     async def load_artifact(
         self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
@@ -61,6 +62,14 @@ class ParentArtifacts(ArtifactService):
         self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None
     ) -> ArtifactVersion:
         return await self._service.get_artifact_version(**self._scope, filename=filename, version=version)
+
+    async def list_artifact_versions(
+        self, *, app_name: str, user_id: str, session_id: str, filename: str
+    ) -> list[ArtifactVersion]:
+        return await self._service.list_artifact_versions(**self._scope, filename=filename)
+
+    async def artifact_url(self, *, app_name: str, user_id: str, session_id: str, filename: str, **options: Any) -> str:
+        return await self._service.artifact_url(**self._scope, filename=filename, **options)
 
     async def open_artifact(
         self, *, app_name: str, user_id: str, session_id: str, filename: str, version: int | None = None

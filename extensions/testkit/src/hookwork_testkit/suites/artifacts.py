@@ -16,9 +16,10 @@ from hookwork.errors import (
     ValidationError,
 )
 from hookwork.platform import use_clock
-from hookwork.records.content import Blob, FileData, FunctionCall, Part
+from hookwork.records.content import Blob, FunctionCall, Part
 from hookwork.services import ArtifactService
 from hookwork_testkit.suites.artifact_base import blob
+from hookwork_testkit.suites.artifact_references import ArtifactReferences
 from hookwork_testkit.suites.artifact_streams import ArtifactStreams
 
 #: The names of CASE-ART-1, in code-point order.
@@ -33,7 +34,7 @@ PEOPLES_NAMES = [
 ]
 
 
-class ArtifactServiceSuite(ArtifactStreams):
+class ArtifactServiceSuite(ArtifactStreams, ArtifactReferences):
     """Subclass it in a test module and say how a service is made; options: `ArtifactSuiteBase`."""
 
     async def test_ca_01_versions_count_up(self, service: ArtifactService) -> None:
@@ -153,9 +154,9 @@ class ArtifactServiceSuite(ArtifactStreams):
         assert not [name for name in whole if name not in missing and name in text]
 
     async def test_ca_10_what_is_no_file(self, service: ArtifactService) -> None:
-        """ART-2: text or bytes, nothing else."""
+        """ART-2: text or bytes; the URI of a file is BEY-7."""
         call = Part(function_call=FunctionCall(id="c", name="f"))
-        for part in (Part(), call, Part(file_data=FileData(file_uri="gs://b/o"))):
+        for part in (Part(), call):
             with pytest.raises(ValidationError):
                 await service.save_artifact(**self.at("a.bin"), artifact=part)
         assert await service.list_artifacts(**self.at()) == []
