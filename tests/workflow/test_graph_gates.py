@@ -103,7 +103,7 @@ async def test_wb_3_a_gated_function_is_no_leaf() -> None:
 
 
 def test_wb_3_is_for_functions() -> None:
-    with pytest.raises(GraphError, match=r"require_confirmation of node\(\) is for functions"):
+    with pytest.raises(GraphError, match=r"require_confirmation of node\(\) is for functions and tools"):
         node(Join("both"), require_confirmation=True)
 
 

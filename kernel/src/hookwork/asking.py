@@ -40,10 +40,14 @@ def request_input_event(request: RequestInput, *, rerun: bool = False) -> Event:
     if request.response_schema is not None:
         args["responseSchema"] = request.response_schema
     call = FunctionCall(id=request.interrupt_id, name=REQUEST_INPUT, args=args)
+    return waiting_event(call, rerun=rerun).replace(requested_input=request)
+
+
+def waiting_event(call: FunctionCall, *, rerun: bool) -> Event:
+    """The event of a call that a person answers; ``rerun`` as in `request_input_event`."""
     return Event(
         content=Content(role="model", parts=[Part(function_call=call)]),
-        long_running_tool_ids=(request.interrupt_id,),
-        requested_input=request,
+        long_running_tool_ids=(call.id or "",),
         node_info=NodeInfo(extra={RERUN: True}) if rerun else None,
     )
 

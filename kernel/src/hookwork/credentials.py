@@ -20,7 +20,7 @@ from hookwork.records.frozen import thaw
 if TYPE_CHECKING:
     from hookwork.context import ReadonlyContext
     from hookwork.ephemeral import EphemeralScope
-    from hookwork.records.content import Content, Part
+    from hookwork.records.content import Content, FunctionCall, Part
     from hookwork.records.history import Call
     from hookwork.records.session import Session
 
@@ -119,6 +119,15 @@ def auth_config(key: str, auth_uri: str, nonce: str, given: Mapping[str, Any] | 
     shown["oauth2"] = oauth2 | {"authUri": auth_uri, "nonce": nonce, "state": oauth2.get("state", nonce)}
     config["exchangedAuthCredential"] = shown
     return config
+
+
+def consent_request(required: ConsentRequiredError, request_id: str, call_id: str) -> FunctionCall:
+    """The call that asks a client to let somebody consent (AUTH-30). ``call_id``: the call that waits for it."""
+    from hookwork.records.content import FunctionCall
+
+    config = auth_config(required.key, required.auth_uri, required.nonce, required.config)
+    args = {"functionCallId": call_id, "authConfig": config}
+    return FunctionCall(id=request_id, name=REQUEST_CREDENTIAL, args=args)
 
 
 def required_consent(shown: Mapping[str, Any]) -> ConsentRequiredError:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork import platform
 from hookwork.activation import COMPLETED
-from hookwork.asking import request_input_event
+from hookwork.asking import request_input_event, waiting_event
 from hookwork.errors import (
+    ConsentRequiredError,
     ContextClosedError,
     InputValidationError,
     MultipleOutputs,
@@ -30,6 +31,9 @@ from hookwork.view import View
 if TYPE_CHECKING:
     from hookwork.node import Node
     from hookwork.node_activation import NodeActivation
+
+#: Key of the interrupt id under which a node asks for a consent; a further one of the same activation is numbered.
+CONSENT = "wf_auth"
 
 
 class NodeAttempt:
@@ -164,8 +168,12 @@ class NodeAttempt:
             else:
                 await self._pull(self._node.run(ctx, ctx.node_input))
             await self._await_detached()
+            if self.ctx.given is not None and (event := self.ctx.take_given()) is not None:
+                await self.take(event)
         except Pause:
             self._paused = True
+        except ConsentRequiredError as required:
+            await self._ask_consent(required)
         except BaseExceptionGroup as group:
             errors = group.split(Pause)[1]  # of a task group that ended by nothing but pauses: none (ASK-7)
             if errors is not None:
@@ -173,6 +181,22 @@ class NodeAttempt:
             self._paused = True
         if self._paused and self.detached:
             await self._end_detached()
+
+    async def _ask_consent(self, required: ConsentRequiredError) -> None:
+        """The node waits until somebody has consented; then its body runs again (crosscutting AUTH-30, WB-3)."""
+        node, ctx = self._node, self.ctx
+        if node.continues or node.config.rerun_on_resume is False:  # an agent asks for itself; this one could not go on
+            raise required
+        self._paused = True
+        asked = [call for call in ctx.view.calls if call.kind == "credential"]
+        if any(call.is_open for call in asked):
+            self._waits = True
+            return
+        from hookwork.credentials import consent_request
+
+        key = f"{CONSENT}-{len(asked) + 1}" if asked else CONSENT
+        call = consent_request(required, ctx.interrupt_id(key), ctx.interrupt_id("wf_node"))
+        await self.take(waiting_event(call, rerun=True))
 
     async def _pull(self, body: Any) -> None:
         try:

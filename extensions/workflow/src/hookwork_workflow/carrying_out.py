@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hookwork.errors import ConfigurationError
+from hookwork.credentials import auth_config
+from hookwork.errors import ConfigurationError, ConsentRequiredError
 from hookwork.node import Node
 from hookwork.node_activation import NodeActivation
 from hookwork.node_effects import body_result
@@ -96,4 +97,7 @@ def _context(ctx: InvocationContext, node: Node, attempt: int) -> NodeContext:
 
 
 def _described(error: Exception) -> dict[str, Any]:
-    return {"type": type(error).__name__, "message": str(error), "retryable": bool(getattr(error, "retryable", False))}
+    told = {"type": type(error).__name__, "message": str(error), "retryable": bool(getattr(error, "retryable", False))}
+    if isinstance(error, ConsentRequiredError):  # the node waits for a person; it did not fail
+        told["consent"] = auth_config(error.key, error.auth_uri, error.nonce, error.config)
+    return told

@@ -92,6 +92,7 @@ def node(
     state: StateKeys = (),
     inline: bool = False,
     require_confirmation: Gate = False,
+    auth: Any = None,
 ) -> _Decorator: ...
 @overload
 def node(value: Any, /, **settings: Any) -> GraphNode[Any, Any]: ...
@@ -116,8 +117,11 @@ def node(value: Any = None, /, **settings: Any) -> Any:
         emits_own_span: no span of the node's own.
         state: parameters that are read from the state though they come first, or ``{parameter: key}``.
         inline: run a plain function in the event loop instead of a worker thread; for quick ones.
-        require_confirmation: a person approves before the function runs; True, or a function of the input that says
-            so. Rejected, the node gives ``{"error": …}`` and the route ``rejected``.
+        require_confirmation: a person approves before the function or tool runs; True, or a function of the input
+            that says so. Rejected, the node gives ``{"error": …}`` and the route ``rejected``.
+        auth: a `hookwork.credentials.CredentialProvider`, or a function of the context, that is asked before the
+            function or tool runs. When it needs somebody's consent the node waits; refused, it gives what a rejected
+            one gives.
 
     Raises:
         GraphError: no node can be made of the value, or a setting is unknown or wrong.
@@ -127,12 +131,13 @@ def node(value: Any = None, /, **settings: Any) -> Any:
     return _made(value, settings)
 
 
-_FUNCTION_ONLY = ("state", "inline", "require_confirmation")
+_FUNCTION_ONLY = ("state", "inline")
+_GATES = ("require_confirmation", "auth")
 _ATTRIBUTES = ("name", "description", "input_schema", "output_schema")
 
 
 def _made(value: Any, settings: dict[str, Any]) -> Any:
-    known = (*NodeConfig.__struct_fields__, *_ATTRIBUTES, *_FUNCTION_ONLY)
+    known = (*NodeConfig.__struct_fields__, *_ATTRIBUTES, *_FUNCTION_ONLY, *_GATES)
     for name in settings:
         if name not in known:
             raise GraphError(f"node() has no setting {name!r}; it has: {', '.join(known)}", code="bad_setting")
@@ -157,7 +162,7 @@ def _made(value: Any, settings: dict[str, Any]) -> Any:
 def _as_node(value: Any, settings: dict[str, Any]) -> Node:
     if isinstance(value, Agent) and settings.get("name") is not None:
         value = value.clone(name=settings["name"])  # a node and its agent have one name (AN-1)
-    own = {name: settings[name] for name in _FUNCTION_ONLY if settings.get(name)}
+    own = {name: settings[name] for name in (*_FUNCTION_ONLY, *_GATES) if settings.get(name)}
     if not own and settings.get("name") is None:
         from hookwork.node import build_node
 
@@ -167,9 +172,12 @@ def _as_node(value: Any, settings: dict[str, Any]) -> Node:
     built = value if isinstance(value, Node) else None
     if built is None and callable(value) and not isinstance(value, type) and not hasattr(value, "name"):
         return FunctionNode(value, name=settings.get("name"), **own)
-    if own:
-        raise GraphError(f"{', '.join(own)} of node() is for functions, not for {value!r}", code="bad_setting")
     built = built or build(value)
+    if own and built is not None:
+        if all(name in _GATES and hasattr(built, name) for name in own):
+            return built.replace(**own)  # type: ignore[attr-defined, no-any-return]
+        whom = "functions and tools" if all(name in _GATES for name in own) else "functions"
+        raise GraphError(f"{', '.join(own)} of node() is for {whom}, not for {value!r}", code="bad_setting")
     if built is None:
         raise GraphError(f"{value!r} of type {type(value).__name__} cannot be a node", code="not_a_node")
     return built

@@ -1,4 +1,4 @@
-"""Gates of nodes: a person approves before the body runs (workflow WB-3)."""
+"""Gates of nodes: a person approves, or consents, before the body runs (workflow WB-3)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from hookwork.confirmation import REQUEST_CONFIRMATION, read_confirmation
+from hookwork.errors import ConsentRejectedError
 from hookwork.records.content import Content, FunctionCall, Part
 from hookwork.records.event import Event, ToolConfirmation
 
@@ -59,16 +60,36 @@ def is_rejection(value: Any) -> bool:
     return isinstance(value, Mapping) and value.get("error") == REJECTED and value.keys() <= {"error", "payload"}
 
 
+async def asks(gate: Gate, input: Any) -> bool:
+    """Whether a person has to approve this input."""
+    if not callable(gate):
+        return gate
+    needed = gate(input)
+    return bool(await needed if inspect.isawaitable(needed) else needed)
+
+
+async def refusal(provider: Any, ctx: Any) -> Event | None:
+    """What a node gives instead of running when a person refused the consent that it needs; None: the body may run.
+
+    Raises:
+        ConsentRequiredError: nobody was asked yet; the node waits. AuthError: there is no credential.
+    """
+    ask = getattr(provider, "credential", provider)
+    try:
+        given = ask(ctx)
+        if inspect.isawaitable(given):
+            await given
+    except ConsentRejectedError:
+        return rejection_event(ToolConfirmation())
+    return None
+
+
 async def gate_event(gate: Gate, node: str, ctx: Any, input: Any) -> Event | None:
     """What a gated node gives instead of running: its question, or that it was rejected; None: the body may run."""
     decision = approval_of(ctx)
     if decision is not None:
         return None if decision.confirmed else rejection_event(decision)
-    if callable(gate):
-        needed = gate(input)
-        if not (await needed if inspect.isawaitable(needed) else needed):
-            return None
-    elif not gate:
+    if not await asks(gate, input):
         return None
     from hookwork_workflow.json_form import to_json
 

@@ -14,6 +14,7 @@ from hookwork.effects import ToolResult, perform
 from hookwork.errors import (
     ConfirmationRejected,
     ConfirmationRequired,
+    ConsentRequiredError,
     InputValidationError,
     PluginError,
     ToolArgumentError,
@@ -35,6 +36,7 @@ from hookwork.tool import (
     capability,
 )
 
+from hookwork_workflow.gates import Gate, asks
 
 class ToolRun:
     """One call on its way. `execute` gives its result, or raises what the tool raised.
@@ -45,7 +47,7 @@ class ToolRun:
         finished: nothing more comes, even if the tool is a long-running one.
     """
 
-    __slots__ = ("_inv", "_source", "args", "asked", "ctx", "error", "finished", "media", "node", "tool")
+    __slots__ = ("_inv", "_own_gate", "_source", "args", "asked", "ctx", "error", "finished", "media", "node", "tool")
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class ToolRun:
         call_id: str,
         approval: ToolConfirmation | None,
     ) -> None:
+        gate: Gate = False,
         self.node = node
         self.tool = tool
         self.args = args
@@ -77,6 +80,7 @@ class ToolRun:
         )
         self.ctx.emit_event = node_ctx.emit
         self.asked: ToolConfirmation | None = None
+        self._own_gate = gate
         self.error: Exception | None = None
         self.finished = False
         self.media: tuple[FunctionResponsePart, ...] = ()
@@ -136,7 +140,7 @@ class ToolRun:
                 result = given
             else:
                 result = await self._run()
-        except (ConfirmationRequired, ConfirmationRejected) as error:
+        except (ConfirmationRequired, ConfirmationRejected, ConsentRequiredError) as error:
             self.error = error
         except Exception as error:  # noqa: BLE001 - raised by `_in_hooks`, unless a hook answers it
             self.error = error
@@ -191,7 +195,8 @@ class ToolRun:
                 raise ConfirmationRejected(f"the call of {self.tool.name!r} was rejected by the user and was not run")
             return
         gate = capability(self.tool, ConfirmationGate)
-        if gate is None or not await gate.needs_confirmation(self.ctx, self.args, converted):
+        asked = gate is not None and await gate.needs_confirmation(self.ctx, self.args, converted)
+        if not asked and not await asks(self._own_gate, self.args):
             return
         self.ctx.request_confirmation(f"Please approve the call of the tool {self.tool.name!r}.")
         raise ConfirmationRequired(f"the call of {self.tool.name!r} needs the user's approval and has not run yet")

@@ -66,8 +66,8 @@ async def try_node(
     Args:
         input: what a node before it would have given.
         state: the session's state to begin with.
-        answers: interrupt id, or key of `request_input`, or name of the tool to approve → answer; for an approval
-            true or false.
+        answers: interrupt id, or key of `request_input` (``wf_auth`` for a consent), or name of the tool to approve →
+            answer; for an approval true or false, for a consent a filled AuthConfig or the text of an API key.
         plugins: lifecycle plugins.
 
     Raises:
@@ -118,6 +118,8 @@ def _answers(calls: Sequence[Call], answers: dict[str, Any]) -> list[Part]:
 
 
 def _response(call: Call, answer: Any) -> dict[str, Any]:
+    if call.kind == "credential":
+        return dict(answer) if isinstance(answer, Mapping) else {"response": answer}
     if call.kind == "confirmation":
         return dict(answer) if isinstance(answer, Mapping) else {"confirmed": answer is True}
     return {"payload" if call.kind == "input" else "result": answer}

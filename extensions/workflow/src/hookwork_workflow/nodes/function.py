@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from hookwork.errors import GraphError, NodeFailed
 from hookwork.records.event import Event, RequestInput
 from hookwork_workflow.errors import InputValidationError, MultipleOutputs, OutputValidationError
-from hookwork_workflow.gates import Gate, gate_event, is_rejection
+from hookwork_workflow.gates import Gate, gate_event, is_rejection, refusal
 from hookwork_workflow.nodes.base import GraphNode
 from hookwork_workflow.results import output_event
 from hookwork_workflow.schemas import SchemaFault, check_input, check_output
@@ -67,6 +67,7 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
         state: StateKeys = (),
         inline: bool = False,
         require_confirmation: Gate = False,
+        auth: Any = None,
     ) -> None:
         if not callable(func) or isinstance(func, type):
             raise GraphError(f"{func!r} is no function, so no node can be made of it", code="bad_function")
@@ -78,7 +79,8 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
         self.state_keys: dict[str, str] = dict(state) if isinstance(state, Mapping) else {key: key for key in state}
         self.inline = inline
         self.require_confirmation = require_confirmation
-        if require_confirmation:
+        self.auth = auth
+        if self._gated:
             self.reruns = True
         self.given_schemas = (input_schema, output_schema)
         self._call = _kind_of(func)
@@ -119,7 +121,11 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
     @property
     def takes_context(self) -> bool:  # type: ignore[override]
         """Asks for a context, or a person first: then the body is no leaf (EFF-8)."""
-        return self._known().signature.context is not None or bool(self.require_confirmation)
+        return self._known().signature.context is not None or self._gated
+
+    @property
+    def _gated(self) -> bool:
+        return bool(self.require_confirmation) or self.auth is not None
 
     @property
     def state_fields(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -138,7 +144,7 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
         schema = (self._shape or self._known()).output
         if schema is None or value is None or type(value) is schema.exact or isinstance(value, Event | RequestInput):
             return value
-        if self.require_confirmation and is_rejection(value):
+        if self._gated and is_rejection(value):
             return value
         try:
             return check_output(schema, value)
@@ -163,6 +169,9 @@ class FunctionNode(GraphNode[In_contra, Out_co], Generic[In_contra, P, Out_co]):
             if instead is not None:
                 yield instead
                 return
+        if self.auth is not None and (refused := await refusal(self.auth, ctx)) is not None:
+            yield refused
+            return
         if self._call in ("async", "sync"):
             value = await self._value(ctx, input)
             event = value if isinstance(value, RequestInput) else output_event(value)

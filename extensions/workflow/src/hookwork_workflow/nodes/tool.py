@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hookwork.errors import ConfirmationRejected, InputValidationError, OutputValidationError
+from hookwork.errors import ConfirmationRejected, ConsentRejectedError, InputValidationError, OutputValidationError
 from hookwork.records.content import Blob, Content, FunctionCall, FunctionResponse, FunctionResponsePart, Part
 from hookwork.records.event import Event, EventActions, RequestInput, ToolConfirmation
-from hookwork_workflow.gates import CONFIRMATION, approval_of, is_rejection, rejection_event, request_event
+from hookwork_workflow.gates import (
+    CONFIRMATION,
+    Gate,
+    approval_of,
+    is_rejection,
+    refusal,
+    rejection_event,
+    request_event,
+)
 from hookwork_workflow.json_form import to_json
 from hookwork_workflow.nodes.base import GraphNode
 from hookwork_workflow.results import output_event
@@ -29,13 +37,14 @@ class ToolNode(GraphNode[Any, Any]):
     """A tool as a node: its input is the arguments, its result the output.
 
     The plugins' tool hooks, the confirmation gate and `perform_tool` hold as for a model's call. A call that needs an
-    approval makes the node wait; rejected, it gives ``{"error": …}`` and the route ``rejected``, and the body does not
-    run. A long-running tool makes it wait for its result. A result that stands alone under ``result`` is the output as
-    it is.
+    approval or a consent makes the node wait; rejected, it gives ``{"error": …}`` and the route ``rejected``, and the
+    body does not run. A long-running tool makes it wait for its result. A result that stands alone under ``result`` is
+    the output as it is.
 
     Args:
         tool: its name becomes the node's, unless ``name`` is given.
         output_schema: what the result has to be; a type or JSON schema (NODE-5).
+        require_confirmation, auth: as of `node`; a tool that asks by itself asks all the same.
     """
 
     kind = "tool"
@@ -49,6 +58,8 @@ class ToolNode(GraphNode[Any, Any]):
         description: str | None = None,
         output_schema: Any = None,
         config: NodeConfig | None = None,
+        require_confirmation: Gate = False,
+        auth: Any = None,
     ) -> None:
         resolve = getattr(tool, "resolve", None)
         if callable(resolve):
@@ -57,6 +68,8 @@ class ToolNode(GraphNode[Any, Any]):
         self.name = tool.name if name is None else name
         self.description = tool.description if description is None else description
         self.output_schema = output_schema
+        self.require_confirmation = require_confirmation
+        self.auth = auth
         if config is not None:
             self.config = config
 
@@ -94,11 +107,15 @@ class ToolNode(GraphNode[Any, Any]):
             if (event := _final(result)) is not None:
                 yield event
             return
+        if self.auth is not None and (refused := await refusal(self.auth, ctx)) is not None:
+            yield refused
+            return
         approval = approval_of(ctx)
-        run = ToolRun(self.name, ctx, self.tool, thaw(input) if input else {}, call_id, approval)
+        args = thaw(input) if input else {}
+        run = ToolRun(self.name, ctx, self.tool, args, call_id, approval, self.require_confirmation)
         try:
             result = await run.execute()
-        except ConfirmationRejected:
+        except (ConfirmationRejected, ConsentRejectedError):
             yield rejection_event(approval or ToolConfirmation())
             return
         for event in self._events(run, result, ctx.interrupt_id(CONFIRMATION)):
