@@ -138,8 +138,8 @@ class Invocation:
         "briefs",
         "compaction",
         "config",
-        "end_reason",
         "cut_failures",
+        "end_reason",
         "ended",
         "entered",
         "ephemeral",
@@ -218,9 +218,9 @@ class Invocation:
         self.unsettled: dict[str, list[DeltaBuffer]] = {}
         #: long-running calls whose body runs now: call id → the model event that made it (core HND-5).
         self.in_flight: dict[str, tuple[Event, Any]] = {}
-        #: what the runner's compaction remembers of this run (core CMP-5).
         #: failures of nodes that were being ended, see `hookwork.node_cuts`; None: none.
         self.cut_failures: list[Any] | None = None
+        #: what the runner's compaction remembers of this run (core CMP-5).
         self.compaction: Any = None
         self.prepared: dict[int, Any] = {}
         #: id of an agent → the agent and the node that bodies of this run start it as.

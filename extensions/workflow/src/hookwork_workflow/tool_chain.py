@@ -35,11 +35,11 @@ from hookwork.tool import (
     WithMedia,
     capability,
 )
-
 from hookwork_workflow.gates import Gate, asks
 
+
 class ToolRun:
-    """One call on its way. `execute` gives its result, or raises what the tool raised.
+    """One call on its way. `execute` gives its result, or raises what the tool raised. ``gate``: the node's own.
 
     Attributes:
         asked: what a person has to approve first, else None; there is no result then.
@@ -57,8 +57,8 @@ class ToolRun:
         args: dict[str, Any],
         call_id: str,
         approval: ToolConfirmation | None,
-    ) -> None:
         gate: Gate = False,
+    ) -> None:
         self.node = node
         self.tool = tool
         self.args = args
@@ -79,8 +79,8 @@ class ToolRun:
             attempt=node_ctx.attempt,
         )
         self.ctx.emit_event = node_ctx.emit
-        self.asked: ToolConfirmation | None = None
         self._own_gate = gate
+        self.asked: ToolConfirmation | None = None
         self.error: Exception | None = None
         self.finished = False
         self.media: tuple[FunctionResponsePart, ...] = ()
