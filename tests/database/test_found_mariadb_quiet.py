@@ -1,5 +1,7 @@
-"""Ordinary work on MariaDB says nothing: the driver logs each warning of the server, ids included (house rule: no noise,
-and a SHOW WARNINGS is a round trip more)."""
+"""Ordinary work on MariaDB says nothing: the driver logs each warning of the server, ids included.
+
+Each costs a SHOW WARNINGS too, a round trip more (spec DBP-7).
+"""
 
 from __future__ import annotations
 
