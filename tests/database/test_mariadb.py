@@ -12,6 +12,7 @@ import pytest_asyncio
 from tests.database import processes, servers
 from tests.database.forgetful import Forgetful
 from tests.database.proxy import RoundTrips
+from tests.database.summaries import check_a_cold_summary_reads_its_window
 
 from hookwork.errors import BackendError, ConfigurationError
 from hookwork.platform import use_sleep
@@ -147,6 +148,13 @@ async def test_db_13_two_processes_on_one_session(databases: Databases, keys: st
     await service.close()
 
 
+async def test_bey_10_two_processes_count_by_rule(databases: Databases) -> None:
+    url = await databases.url()
+    service = session_service(url)
+    await processes.check_two_count_by_rule(service, url, 100)
+    await service.close()
+
+
 async def test_db_10_two_processes_start_on_no_tables(databases: Databases) -> None:
     for _ in range(3):
         await processes.check_both_start_on_nothing(await databases.url())
@@ -228,4 +236,12 @@ async def test_url_2_an_option_nobody_knows_is_told(databases: Databases) -> Non
     service = session_service(f"mysql://root@{HOST}:{PORT}/{await databases.name()}?read_timeout=5&nonsense=1")
     with pytest.raises(ConfigurationError, match="nonsense"):
         await service.open()
+    await service.close()
+
+
+async def test_log_8_a_cold_summary_reads_what_its_record_does_not_cover(databases: Databases) -> None:
+    url = await databases.url()
+    service, fresh = session_service(url), session_service(url)
+    await check_a_cold_summary_reads_its_window(service, fresh, {"app_name": "a", "user_id": "u", "session_id": "s"})
+    await fresh.close()
     await service.close()

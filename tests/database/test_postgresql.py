@@ -12,6 +12,7 @@ import pytest_asyncio
 from tests.database import processes, servers
 from tests.database.forgetful import Forgetful
 from tests.database.proxy import RoundTrips
+from tests.database.summaries import check_a_cold_summary_reads_its_window
 
 from hookwork.errors import BackendError, ConfigurationError
 from hookwork.platform import use_sleep
@@ -123,6 +124,13 @@ async def test_db_13_two_processes_on_one_session(schemas: Schemas, keys: str) -
     await service.close()
 
 
+async def test_bey_10_two_processes_count_by_rule(schemas: Schemas) -> None:
+    url = await schemas.url()
+    service = session_service(url)
+    await processes.check_two_count_by_rule(service, url, 100)
+    await service.close()
+
+
 async def test_db_10_two_processes_start_on_no_tables(schemas: Schemas) -> None:
     for _ in range(3):
         await processes.check_both_start_on_nothing(await schemas.url())
@@ -180,3 +188,11 @@ async def test_url_3_an_unreachable_server_is_named_without_its_password() -> No
 
 async def _no_wait(_: float) -> None:
     return None
+
+
+async def test_log_8_a_cold_summary_reads_what_its_record_does_not_cover(schemas: Schemas) -> None:
+    url = await schemas.url()
+    service, fresh = session_service(url), session_service(url)
+    await check_a_cold_summary_reads_its_window(service, fresh, {"app_name": "a", "user_id": "u", "session_id": "s"})
+    await fresh.close()
+    await service.close()

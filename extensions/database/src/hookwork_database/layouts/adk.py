@@ -35,7 +35,8 @@ class SqliteDocumentLayout(DocumentLayout):
         indexed: the file has the index `INVOCATION_INDEX`.
     """
 
-    exact_time = "json_extract(event_data, '$.timestamp')"
+    # A document with a NaN, as google-adk writes it, is none to SQLite: its time is then before every span.
+    exact_time = "CASE WHEN json_valid(event_data) THEN json_extract(event_data, '$.timestamp') ELSE -1e13 END"
 
     def __init__(self, *, indexed: bool = False) -> None:
         super().__init__()
@@ -49,7 +50,11 @@ class SqliteDocumentLayout(DocumentLayout):
             )
 
     def says(self, key: str) -> str:
-        return f"instr(event_data, '\"{key}\":') > 0"
+        # Looking for the text first spares the most documents from being parsed.
+        return (
+            f"(instr(event_data, '\"{key}\":') > 0 AND CASE WHEN json_valid(event_data) "
+            f"THEN json_extract(event_data, '$.actions.{key}') IS NOT NULL ELSE 1 END)"
+        )
 
 
 class AdkLayout(SqliteDocumentLayout):

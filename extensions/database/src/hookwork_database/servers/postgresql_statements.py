@@ -31,11 +31,15 @@ class PostgresLayout(DocumentLayout):
     name = "google-adk version 1"
     lock = " FOR UPDATE"
     merges = True
+    exact_time = "(event_data ->> 'timestamp')::float8"
 
     def __init__(self) -> None:
         super().__init__()
         self.snapshot = SNAPSHOT
         self.rewrite(numbered)
+
+    def says(self, key: str) -> str:
+        return f"(event_data -> 'actions' -> '{key}') IS NOT NULL"
 
     def upsert(self, table: str, key: tuple[str, ...], *, replace: bool) -> str:
         sql = super().upsert(table, key, replace=replace)
