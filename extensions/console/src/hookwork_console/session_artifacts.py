@@ -61,9 +61,11 @@ async def artifact_lines(
     """
     scope = key._asdict()
     theirs = (key.app_name, key.user_id)
-    names = [
-        name for name in await service.list_artifacts(**scope) if not (name.startswith(USER_PREFIX) and theirs in users)
-    ]
+    try:
+        listed = await service.list_artifacts(**scope)
+    except ValidationError:  # an id that sessions may have and files may not (a slash): nothing was ever saved under it
+        return
+    names = [name for name in listed if not (name.startswith(USER_PREFIX) and theirs in users)]
     users.add(theirs)
     for name in names:
         for version in await service.list_versions(**scope, filename=name):
