@@ -43,6 +43,16 @@ async def check_two_at_once(service: SessionService, url: str, number: int, keys
             assert session.state[f"n_{name}"] == session.state[f"app:n_{name}"] == number
 
 
+async def check_two_count_by_rule(service: SessionService, url: str, number: int) -> None:
+    """Two processes run an agent on one session; by the rules of the app every increment counts (services BEY-10)."""
+    await service.create_session(app_name="app", user_id="user", session_id="s")
+    workers = [await start("count", url, "s", str(number), name) for name in ("a", "b")]
+    assert [await output(worker) for worker in workers] == ["done", "done"]
+    state = (await service.get_session(app_name="app", user_id="user", session_id="s")).state
+    assert state["count"] == state["app:count"] == 2 * number
+    assert sorted(state["log"]) == ["a"] * number + ["b"] * number
+
+
 async def check_both_start_on_nothing(url: str) -> None:
     """Two processes create the tables and one session at the same moment (services DB-10)."""
     workers = [await start("create", url, "s") for _ in range(2)]

@@ -15,6 +15,7 @@ import pytest
 from hookwork.errors import BackendError, ConfigurationError, StaleSessionError
 from hookwork.records.codec import load
 from hookwork.records.content import Content, FunctionCall, Part
+from hookwork.records.deleted import deleting
 from hookwork.records.event import Event, EventActions, EventCompaction, ExcludedEvent, NodeInfo
 from hookwork.records.metadata import UsageMetadata
 from hookwork_database import DatabaseSessionService, session_service
@@ -234,6 +235,25 @@ async def test_cs_39_google_adk_and_hookwork_take_turns(tmp_path: Path, name: st
     found = await peer(*key)
     assert [as_adk_reads(document) for document in found["events"]] == list(session.events)
     assert found["state"] == dict(session.state)
+    await service.close()
+
+
+@needs_peer
+@pytest.mark.parametrize("name", ADK_LAYOUTS)
+async def test_trap_20_google_adk_reads_a_session_with_deleted_keys(tmp_path: Path, name: str) -> None:
+    """BEY-13, ACT-3: it shows null in the event, no such key in the state, and goes on with the session."""
+    path = restored(tmp_path, name)
+    service = session_service(f"sqlite:///{path}")
+    session = await opened(service, "u1", "full")
+    await service.append_event(session, say("written", delta={"k": 1, "app:k": 1, "user:k": 1}))
+    await service.append_event(session, deleting(say("gone"), ["k", "app:k", "user:k"]))
+    key = (kind(name), where(name, path), "golden", "u1", "full")
+    found = await peer(*key, "append", "theirs", session.last_update_time.timestamp() + 1, "theirs")
+    assert found["events"][-2]["actions"]["stateDelta"] == {"k": None, "app:k": None, "user:k": None}
+    assert not {"k", "app:k", "user:k"} & found["state"].keys()
+    await service.refresh(session)
+    assert found["state"] == dict(session.state)
+    assert session.events[-1].text == "theirs"
     await service.close()
 
 

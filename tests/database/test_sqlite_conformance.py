@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,27 @@ def failing(name: str) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store_module, name, fail)
+        yield
+
+
+@contextmanager
+def failing_at(number: int) -> Iterator[None]:
+    """Let a batch fail at its statement of that number, from 1."""
+    said = itertools.count(1)
+    execute = store_module._execute
+
+    def counted(db: Any) -> Any:
+        carried_out = execute(db)
+
+        def run(sql: str, parameters: tuple[Any, ...]) -> Any:
+            if next(said) == number:
+                raise OSError(f"statement {number} failed")
+            return carried_out(sql, parameters)
+
+        return run
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store_module, "_execute", counted)
         yield
 
 
@@ -68,6 +90,10 @@ class TestFile(SessionServiceSuite):
         """Before the write, after the event is in, and at the shared state (CS-27)."""
         names = ("append", "Appended", "merge_app")
         return {name: lambda name=name: failing(name) for name in names}  # type: ignore[misc]
+
+    def batch_faults(self, service: SessionService) -> Mapping[str, Callable[[], AbstractContextManager[object]]]:
+        """At each statement of the transaction: row, ids, events behind, shared state, events, row (BEY-11)."""
+        return {f"statement {number}": partial(failing_at, number) for number in range(1, 11)}
 
 
 class TestProcesses(TestFile):

@@ -20,6 +20,13 @@ async def test_db_13_two_processes_on_one_session(tmp_path: Path, keys: str) -> 
     await service.close()
 
 
+async def test_bey_10_two_processes_count_by_rule(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    service = session_service(url)
+    await processes.check_two_count_by_rule(service, url, 200)
+    await service.close()
+
+
 async def test_db_10_two_processes_start_on_no_file(tmp_path: Path) -> None:
     for number in range(3):
         await processes.check_both_start_on_nothing(f"sqlite:///{tmp_path}/{number}.db")

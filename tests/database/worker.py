@@ -1,6 +1,7 @@
 """A process of its own for the tests: appends to a session and says what was stored.
 
 python worker.py append URL SESSION COUNT common|disjoint NAME
+python worker.py count URL SESSION COUNT NAME
 python worker.py create URL SESSION
 python worker.py endless URL SESSION
 """
@@ -9,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
 from itertools import count
 
+from hookwork import Agent, App, CallbackContext, InvocationContext, Runner, Settings
 from hookwork.errors import SessionAlreadyExistsError, StaleSessionError
 from hookwork.records.content import user_content
 from hookwork.records.event import Event, EventActions, new_event
@@ -42,6 +45,26 @@ async def append(service: DatabaseSessionService, session_id: str, number: int, 
     print(done, stale, flush=True)
 
 
+async def count_up(service: DatabaseSessionService, session_id: str, number: int, name: str) -> None:
+    """Run an agent ``number`` times that adds one, appends its name and keeps a maximum (services BEY-10)."""
+
+    def before(ctx: CallbackContext) -> None:
+        ctx.state["count"] = ctx.state.get("count", 0) + 1
+        ctx.state["app:count"] = ctx.state.get("app:count", 0) + 1
+        ctx.state["log"] = [*ctx.state.get("log", []), name]
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        yield event_of(name)
+
+    root = Agent(name="root", body=body, before_agent=before)
+    rules = {"count": "add", "app:count": "add", "log": "append"}
+    async with Runner(App(APP, root, state_merge=rules), sessions=service, settings=Settings()) as runner:
+        for _ in range(number):
+            async for _ in runner.run(user_id=USER, session_id=session_id, message="go"):
+                pass
+    print("done", flush=True)
+
+
 async def endless(service: DatabaseSessionService, session_id: str) -> None:
     """Append until killed; each number is told once it is stored."""
     session = await service.get_session(app_name=APP, user_id=USER, session_id=session_id)
@@ -65,6 +88,8 @@ async def main(verb: str, url: str, session_id: str, *rest: str) -> None:
     if verb == "append":
         number, keys, name = rest
         await append(service, session_id, int(number), keys, name)
+    elif verb == "count":
+        await count_up(service, session_id, int(rest[0]), rest[1])
     elif verb == "endless":
         await endless(service, session_id)
     else:

@@ -273,8 +273,9 @@ def _returns_text(ctx: CallbackContext) -> Any:
     return "hello"
 
 
-def _closed_state(ctx: CallbackContext) -> None:
+async def _deletes_from_body(ctx: InvocationContext) -> AsyncIterator[Event]:
     del ctx.state["cart"]
+    yield Event()
 
 
 FAULTS: list[tuple[str, dict[str, Any], type[HookworkError], str]] = [
@@ -290,7 +291,7 @@ FAULTS: list[tuple[str, dict[str, Any], type[HookworkError], str]] = [
         ConfigurationError,
         "before_agent callback returned str",
     ),
-    ("callback deletes state", {"before_agent": _closed_state}, StateMutationError, r"ctx.state\['cart'\] = None"),
+    ("body deletes state", {"body": _deletes_from_body}, UnsupportedInContext, "read-only here, so 'cart'"),
 ]
 
 

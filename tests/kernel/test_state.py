@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from hookwork.errors import ContextClosedError, StateMutationError, UnsupportedInContext, ValidationError
+from hookwork.records.deleted import DELETED
 from hookwork.records.session import EventLog, Session, merge_state, split_state
 from hookwork.state import DeltaBuffer, LiveState, Settled, State
 
@@ -78,10 +79,47 @@ def test_sta_8_keys_are_names(key: Any) -> None:
     assert not buffer
 
 
-def test_dlt_1_del_tells_to_assign_none() -> None:
-    _, buffer, state = make(k=1)
-    with pytest.raises(StateMutationError, match=r"ctx\.state\['k'\] = None"):
+def test_bey_13_a_deleted_key_is_absent_at_once() -> None:
+    live, buffer, state = make(k=1, j=2)
+    other = State(live, DeltaBuffer())
+    del state["k"]
+    state.delete("j")
+    state.delete("never")
+    for seen in (state, other):
+        assert "k" not in seen
+        assert seen.get("k", "none") == "none"
+        assert list(seen) == []
+        assert len(seen) == 0
+        assert seen.to_dict() == {}
+        with pytest.raises(KeyError, match="'k'"):
+            seen["k"]
+    with pytest.raises(KeyError, match=r"state\.delete\('k'\)"):
         del state["k"]
+    with pytest.raises(KeyError), state.edit("k"):
+        pass
+    assert set(buffer.writes) == {"k", "j"}
+    settled = live.settle([buffer])
+    assert settled.delta == {"k": DELETED, "j": DELETED}
+    live.drop(settled)
+    assert state.to_dict() == {"k": 1, "j": 2}
+
+
+def test_bey_13_the_newest_write_of_a_key_counts_whether_it_deletes_or_not() -> None:
+    live, first, state = make(k=1)
+    second = DeltaBuffer()
+    other = State(live, second)
+    other["k"] = 2
+    state.delete("k")
+    assert "k" not in other
+    other["k"] = 3
+    assert state["k"] == 3
+    assert live.settle([first, second]).delta == {"k": 3}
+    assert state.pop("k") == 3
+    assert state.pop("k", "gone") == "gone"
+
+
+def test_sta_7_none_is_a_value() -> None:
+    _, buffer, state = make(k=1)
     state["k"] = None
     assert "k" in state
     assert state["k"] is None

@@ -42,6 +42,10 @@ class TestSpanner(SessionServiceSuite):
         refused = grpc.StatusCode.PERMISSION_DENIED
         return {name: partial(self.server.failing, name, refused) for name in ("ExecuteBatchDml", "Commit")}
 
+    def batch_faults(self, service: SessionService) -> Mapping[str, Callable[[], AbstractContextManager[object]]]:
+        refused = grpc.StatusCode.PERMISSION_DENIED
+        return {name: partial(self.server.failing, name, refused) for name in ("ExecuteStreamingSql", "Commit")}
+
 
 class TestAborts(TestSpanner):
     """Every third commit is aborted: whatever is asked is tried again, and nothing is lost or doubled (DB-12)."""

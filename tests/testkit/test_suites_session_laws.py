@@ -116,7 +116,7 @@ class RevivesDeletedEvents(InMemorySessionService):
         return session
 
 
-WINDOWS, WALK, DERIVED = SessionServiceSuite.property_tests
+WINDOWS, WALK, DERIVED, _ = SessionServiceSuite.property_tests
 
 LAW_BROKEN: list[tuple[type[InMemorySessionService], str]] = [
     (TakesTheNewestExactly, WINDOWS),

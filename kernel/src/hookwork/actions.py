@@ -6,6 +6,7 @@ from collections.abc import Mapping, MutableMapping
 from typing import Any, NoReturn
 
 from hookwork.errors import UnsupportedInContext
+from hookwork.records.deleted import actions_with_delta
 from hookwork.records.event import EventActions, ToolConfirmation
 from hookwork.state import DeltaBuffer
 
@@ -42,14 +43,14 @@ class Actions:
 
     def snapshot(self) -> EventActions:
         """The actions so far as a record."""
-        return EventActions(
-            state_delta={key: value for key, (_, value) in self._buffer.writes.items()},
+        actions = EventActions(
             artifact_delta=dict(self._buffer.artifacts),
             requested_tool_confirmations=dict(self.requested_tool_confirmations) or None,
             skip_summarization=self.skip_summarization,
             transfer_to_agent=self.transfer_to_agent,
             escalate=self.escalate,
         )
+        return actions_with_delta(actions, {key: value for key, (_, value) in self._buffer.writes.items()})
 
 
 class _DeltaView(MutableMapping[str, Any]):

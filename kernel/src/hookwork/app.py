@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -13,6 +13,7 @@ from hookwork.errors import ConfigurationError, PluginError
 
 if TYPE_CHECKING:
     from hookwork.invocation import RunConfig
+    from hookwork.state import Rule
 
 _FORBIDDEN = re.compile(r"[/\\\x00-\x1f\x7f]")
 
@@ -37,6 +38,13 @@ class App:
 
     ``sessions``, ``artifacts`` and ``memory`` are service objects or URLs; None leaves the choice to the settings.
     ``plugins`` run in the order given.
+
+    ``state_schema``: the session state keys that exist and their types: a pydantic model, a TypedDict or another class
+    with annotations, or a mapping of keys to types. A write of another key, or of a value of another type, raises
+    ValidationError where it is made; keys with a scope (``app:``, ``user:``, ``temp:``) and None pass.
+
+    ``state_merge``: state key → how a write of it is merged with one that another run or process stored meanwhile, in
+    place of a StaleSessionError: ``add``, ``append``, ``max``, ``last``, or a function (`hookwork.state_merge`).
     """
 
     name: str
@@ -47,8 +55,27 @@ class App:
     memory: Any = field(default=None, kw_only=True)
     config: RunConfig | None = field(default=None, kw_only=True)
     events_compaction: Any = field(default=None, kw_only=True)
+    state_schema: Any = field(default=None, kw_only=True)
+    state_merge: Mapping[str, Any] | None = field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_app_name(self.name)
         if not isinstance(self.root, Agent):
             raise ConfigurationError(f"app {self.name!r}: root must be an agent, not {type(self.root).__name__}")
+        self.state_rules()
+
+    def state_rules(self) -> Mapping[str, Rule] | None:
+        """State key → how a concurrent write of it is merged; None when no key is. Raises ConfigurationError."""
+        if not self.state_merge:
+            return None
+        from hookwork.state_merge import rules_of
+
+        return rules_of(self.state_merge, f"app {self.name!r}")
+
+    def state_check(self) -> Callable[[str, Any], None] | None:
+        """What checks a write of state; None when the app declares no keys. Raises ConfigurationError."""
+        if self.state_schema is None:
+            return None
+        from hookwork.state_schema import check_of
+
+        return check_of(self.state_schema, f"app {self.name!r}")

@@ -12,7 +12,7 @@ from hookwork.errors import ConfigurationError, LlmCallLimitError
 from hookwork.plugins.dispatch import NO_HOOKS, Hooks
 from hookwork.records.event import Event
 from hookwork.records.metadata import UsageMetadata
-from hookwork.state import DeltaBuffer, LiveState
+from hookwork.state import DeltaBuffer, LiveState, Rule
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -201,7 +201,7 @@ class Invocation:
         self.ephemeral = ephemeral if isinstance(ephemeral, EphemeralScope) else EphemeralScope(ephemeral)
         self.user_content = user_content
         self.setup = setup if setup is not None else Setup()
-        self.live = LiveState(session)
+        self.live = LiveState(session, self.setup.state_check, self.setup.state_rules)
         #: whether the invocation had events before this run; without, no place can have a record.
         self.known = known
         self.rerun = rerun
@@ -276,7 +276,8 @@ class Setup:
 
     ``tree`` is None outside a runner. ``plugins`` are the runner's plugin objects, in order. ``model_override``
     replaces every agent's model; ``default_model`` is for agents that have none. ``compaction`` is what
-    ``events_compaction`` was bound to, None when history is not compacted (core §3.5).
+    ``events_compaction`` was bound to, None when history is not compacted (core §3.5). ``state_check`` and
+    ``state_rules`` are what the app's ``state_schema`` and ``state_merge`` say (`hookwork.state.LiveState`).
     """
 
     __slots__ = (
@@ -288,6 +289,8 @@ class Setup:
         "plugins",
         "pool",
         "prepared",
+        "state_check",
+        "state_rules",
         "tree",
     )
 
@@ -304,6 +307,8 @@ class Setup:
         self.plugins = plugins
         self.model_override = model_override
         self.default_model: str | None = None
+        self.state_check: Callable[[str, Any], None] | None = None
+        self.state_rules: Mapping[str, Rule] | None = None
         self.compaction: Any = None
         self.pool = pool
         self.models: dict[str, Model] = {}

@@ -24,13 +24,14 @@ from hookwork.platform import new_uuid, timestamp
 from hookwork.plugins.dispatch import first
 from hookwork.policy import locks_of
 from hookwork.records.content import Content, user_content
-from hookwork.records.event import Event, EventActions, NodeInfo, is_human_input
+from hookwork.records.deleted import delta_of, with_delta
+from hookwork.records.event import Event, NodeInfo, is_human_input
 from hookwork.records.session import Session
 from hookwork.run import RunOutcome, check_message
 from hookwork.stages import Stage, StageOutcome, stage_stream
 from hookwork.state import Settled
 from hookwork.storing import append_event
-from hookwork.telemetry import active_tracer
+from hookwork.telemetry import active_tracer, watched
 from hookwork.waiting import find_task, find_waiting
 
 if TYPE_CHECKING:
@@ -170,8 +171,9 @@ class RunCore(RunControl):
 
     async def _begin(self) -> Invocation:
         """Session, entry and invocation context (RUN-10 … RUN-13)."""
-        runner = self.runner
-        session = self.session = await self._open_session()
+        runner, tracer = self.runner, active_tracer()
+        sessions = watched(runner.sessions, "sessions", tracer)
+        session = self.session = await self._open_session(sessions)
         self.message = self._take_secrets(session, self.message)
         entry = self._decide(session, self.message, self.given_id)
         inv = Invocation(
@@ -179,9 +181,9 @@ class RunCore(RunControl):
             user_id=self.user_id,
             session=session,
             invocation_id=entry.invocation_id,
-            sessions=runner.sessions,
-            artifacts=runner.artifacts,
-            memory=runner.memory,
+            sessions=sessions,
+            artifacts=watched(runner.artifacts, "artifacts", tracer),
+            memory=watched(runner.memory, "memory", tracer),
             hooks=runner.hooks,
             config=self.config,
             ephemeral=self.ephemeral,
@@ -189,7 +191,7 @@ class RunCore(RunControl):
             setup=runner.setup,
             known=entry.known,
             rerun=self.rerun,
-            tracer=active_tracer(),
+            tracer=tracer,
             run=self,
         )
         self.inv = inv
@@ -231,16 +233,16 @@ class RunCore(RunControl):
             rerun=self.rerun,
             routing=runner.routing,
             find_waiting=lambda: find_waiting(session, runner.setup),
-        )
             find_task=lambda: find_task(session, runner.setup),
+        )
         if entry.agent is runner.tree.root:
             entry.agent.check_root()
         return entry
 
-    async def _open_session(self) -> Session:
+    async def _open_session(self, sessions: SessionService) -> Session:
         runner = self.runner
         try:
-            return await runner.sessions.get_session(
+            return await sessions.get_session(
                 app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
             )
         except SessionNotFoundError:
@@ -248,11 +250,11 @@ class RunCore(RunControl):
                 raise
             check_new_session(self.session_id, self.message, self.given_id)
         try:
-            return await runner.sessions.create_session(
+            return await sessions.create_session(
                 app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
             )
         except SessionAlreadyExistsError:  # another process was quicker
-            return await runner.sessions.get_session(
+            return await sessions.get_session(
                 app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
             )
 
@@ -355,24 +357,28 @@ class RunCore(RunControl):
             event = event.replace(output=None)
         if event.actions.compaction is not None:  # the framework's own to set (CMP-9)
             event = event.replace(actions=event.actions.replace(compaction=None))
+        if inv.live.check is not None:
+            inv.live.check_delta(delta_of(event))
         buffers = inv.unsettled.pop(event.id, None) if inv.unsettled else None
         settled: Settled | None = None
         if buffers is not None or event.actions.state_delta:
-            settled = inv.live.settle(buffers or (), event.actions.state_delta)
-            event = event.replace(actions=_with_delta(event.actions, settled))
+            settled = inv.live.settle(buffers or (), delta_of(event))
+            event = _with_settled(event, settled)
         if self.config.custom_metadata:
             event = event.replace(custom_metadata={**self.config.custom_metadata, **(event.custom_metadata or {})})
         if inv.hooks.on_event:
             try:
                 filtered = await self._filter(inv, ctx, event)
+                if inv.live.check is not None and filtered is not event:
+                    inv.live.check_delta(delta_of(filtered))
             except BaseException:
                 if settled is not None:
                     inv.live.drop(settled)
                 raise
-            if filtered.actions.state_delta != event.actions.state_delta:
+            if delta_of(filtered) != delta_of(event):
                 if settled is not None:
                     inv.live.drop(settled)
-                settled = inv.live.settle((), filtered.actions.state_delta)
+                settled = inv.live.settle((), delta_of(filtered))
             event = filtered
         stored = await self.append(inv, event, settled)
         if stored.is_final_response():
@@ -383,7 +389,7 @@ class RunCore(RunControl):
         """Append through the write effect; what cannot be stored leaves the live state (DLT-7, RUN-21)."""
         assert inv.sessions is not None
         try:
-            if inv.hooks.perform_write:
+            if inv.hooks.perform_write or inv.live.rules:
                 stored = await append_event(inv, event)
             else:
                 stored = await inv.sessions.append_event(inv.session, event)
@@ -446,10 +452,10 @@ class RunCore(RunControl):
                 span.end()
 
 
-def _with_delta(actions: EventActions, settled: Settled) -> EventActions:
-    artifacts = settled.artifacts
+def _with_settled(event: Event, settled: Settled) -> Event:
+    actions, artifacts = event.actions, settled.artifacts
     if actions.artifact_delta:
         artifacts = {**artifacts}
         for name, version in actions.artifact_delta.items():
             artifacts[name] = max(version, artifacts.get(name, version))
-    return actions.replace(state_delta=settled.delta, artifact_delta=artifacts)
+    return with_delta(event, settled.delta, artifact_delta=artifacts)

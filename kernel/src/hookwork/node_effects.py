@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hookwork.asking import request_input_event
 from hookwork.effects import NodeResult, perform
 from hookwork.errors import PluginError
+from hookwork.records.deleted import delta_of
 from hookwork.records.event import NO_ACTIONS, Event, RequestInput
 from hookwork.records.frozen import thaw
 
@@ -82,7 +83,7 @@ def _apply(ctx: NodeContext, result: NodeResult) -> None:
     if result.actions is NO_ACTIONS:
         return
     written = ctx.actions.state_delta
-    for key, value in result.actions.state_delta.items():
+    for key, value in delta_of(result.actions).items():
         if key not in written:
             ctx.state[key] = value
     buffer = ctx._buffer

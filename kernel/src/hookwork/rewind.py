@@ -11,6 +11,7 @@ from hookwork.invocation import Invocation
 from hookwork.platform import new_uuid, timestamp
 from hookwork.policy import locks_of
 from hookwork.records.content import Blob, Part
+from hookwork.records.deleted import delta_of, with_delta
 from hookwork.records.event import Event, EventActions
 from hookwork.storing import append_event
 
@@ -60,13 +61,12 @@ async def rewind(runner: Runner, *, user_id: str, session_id: str, before_invoca
         )
         actions = EventActions(
             rewind_before_invocation_id=before_invocation_id,
-            state_delta=_state_before(kept, hidden),
             artifact_delta=await _artifacts_before(inv, kept, hidden),
         )
         event = Event(
             id=new_uuid(), timestamp=timestamp(), invocation_id=inv.invocation_id, author="user", actions=actions
         )
-        await append_event(inv, event)
+        await append_event(inv, with_delta(event, _state_before(kept, hidden)))
         return session
     finally:
         locks.release(key, holder)
@@ -81,7 +81,7 @@ def _state_before(kept: Sequence[Event], hidden: Sequence[Event]) -> dict[str, A
         if not key.startswith(("app:", "user:", "temp:"))
     }
     for event in kept:
-        for key, value in event.actions.state_delta.items():
+        for key, value in delta_of(event).items():
             if key in delta:
                 delta[key] = value
     return delta

@@ -122,6 +122,8 @@ class Runner:
             pool=self._thread_pool,
         )
         self.setup.default_model = self.settings.model
+        if app is not None:
+            self.setup.state_check, self.setup.state_rules = app.state_check(), app.state_rules()
         if events_compaction is None and app is not None:
             events_compaction = app.events_compaction
         if events_compaction is not None:
@@ -208,6 +210,9 @@ class Runner:
             raise ValidationError(f"rerun is a list of call ids; write rerun=[{rerun!r}]", path="rerun")
         if state_delta is not None:
             _check_mapping("state_delta", state_delta)
+            if self.setup.state_check is not None:
+                for name, value in frozen_delta(state_delta).items():
+                    self.setup.state_check(name, value)
         if ephemeral is not None:
             _check_mapping("ephemeral", ephemeral)
         content = read_message(message)

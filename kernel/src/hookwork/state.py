@@ -9,15 +9,19 @@ forgotten. So live state and stored state can only differ by what is still to be
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
-from hookwork.errors import ContextClosedError, StateMutationError, UnsupportedInContext, ValidationError
+from hookwork.errors import ContextClosedError, UnsupportedInContext, ValidationError
+from hookwork.records.deleted import DELETED
 from hookwork.records.frozen import freeze_at, thaw
 from hookwork.records.session import Session
 
 _MISSING: Any = object()
+
+#: (stored value when it was written, value written, value that others stored meanwhile) → the value to store.
+Rule = Callable[[Any, Any, Any], Any]
 
 
 def check_state_key(key: Any) -> None:
@@ -59,12 +63,21 @@ class Settled:
 
 
 class LiveState:
-    """The state that all contexts of one run share."""
+    """The state that all contexts of one run share.
 
-    __slots__ = ("_appended", "_lock", "_number", "_outstanding", "session")
+    Args:
+        check: called with every key and value that is written; raises for one that the app does not declare (BEY-3).
+        rules: state key → how a concurrent write of it is merged (`hookwork.state_merge`); None: no key is.
+    """
 
-    def __init__(self, session: Session) -> None:
+    __slots__ = ("_appended", "_lock", "_number", "_outstanding", "check", "rules", "session")
+
+    def __init__(
+        self, session: Session, check: Callable[[str, Any], None] | None = None, rules: Mapping[str, Rule] | None = None
+    ) -> None:
         self.session = session
+        self.check = check
+        self.rules = rules
         self._number = 0
         self._lock = threading.Lock()
         #: key → its writes that are not appended yet, by number.
@@ -78,7 +91,8 @@ class LiveState:
             with self._lock:
                 writes = self._outstanding.get(key)
                 if writes:
-                    return writes[max(writes)]
+                    value = writes[max(writes)]
+                    return _MISSING if value is DELETED else value
         try:
             return self.session.state[key]
         except KeyError:
@@ -89,16 +103,20 @@ class LiveState:
         keys = list(self.session.state)
         known = set(keys)
         with self._lock:
-            return keys + [key for key in self._outstanding if key not in known]
+            keys += [key for key in self._outstanding if key not in known]
+            gone = {key for key, writes in self._outstanding.items() if writes[max(writes)] is DELETED}
+        return [key for key in keys if key not in gone] if gone else keys
 
     def as_dict(self) -> dict[str, Any]:
         """The whole live state."""
         return {key: self.read(key) for key in self.keys()}
 
     def write(self, buffer: DeltaBuffer, key: str, value: Any) -> None:
-        """Write a checked and frozen value; seen by everyone at once (DLT-1, DLT-3)."""
+        """Write a checked and frozen value, or `DELETED`; seen by everyone at once (DLT-1, DLT-3)."""
         check_state_key(key)
-        frozen = freeze_at(value, key)
+        frozen = value if value is DELETED else freeze_at(value, key)
+        if self.check is not None and frozen is not DELETED:
+            self.check(key, frozen)
         with self._lock:
             if buffer.closed:
                 raise ContextClosedError(
@@ -106,12 +124,21 @@ class LiveState:
                     "Await background work before the tool or callback returns."
                 )
             self._number += 1
+            # A key that is about to be written counts as written: no foreign write of it is absorbed (SES-18).
+            self.session.written_keys.add(key)
             outstanding = self._outstanding.setdefault(key, {})
             previous = buffer.writes.get(key)
             if previous is not None:
                 outstanding.pop(previous[0], None)
             outstanding[self._number] = frozen
             buffer.writes[key] = (self._number, frozen)
+
+    def check_delta(self, delta: Mapping[str, Any]) -> None:
+        """Check the delta of an event that was made by hand against what the app declares (BEY-3)."""
+        if self.check is not None:
+            for key, value in delta.items():
+                if value is not DELETED:
+                    self.check(key, value)
 
     def settle(self, buffers: Iterable[DeltaBuffer], explicit: Mapping[str, Any] | None = None) -> Settled:
         """Take the buffers: per key the newest write, unless a newer one was appended already (DLT-5).
@@ -146,6 +173,8 @@ class LiveState:
                 if self._appended.get(key, 0) > number:
                     self._forget(key, number)
                     continue
+                if self.rules:  # a foreign write may have moved what the writer wrote (`rebase`)
+                    value = self._outstanding.get(key, {}).get(number, value)
                 delta[key] = value
                 numbers[key] = number
         return Settled(delta, numbers, artifacts)
@@ -165,6 +194,20 @@ class LiveState:
         with self._lock:
             for key, number in settled.numbers.items():
                 self._forget(key, number)
+
+    def rebase(self, merged: Mapping[str, Callable[[Any], Any]]) -> None:
+        """Bring outstanding writes of keys that others wrote meanwhile to what is stored now (BEY-10).
+
+        Args:
+            merged: key → what gives the value in place of one that was written. All are asked before any is changed.
+        """
+        with self._lock:
+            moved = {
+                key: {number: at(value) for number, value in self._outstanding[key].items()}
+                for key, at in merged.items()
+                if key in self._outstanding
+            }
+            self._outstanding.update(moved)
 
     def discard(self, buffer: DeltaBuffer, *, close: bool = True) -> None:
         """Forget what a writer wrote; with ``close`` later writes of it raise."""
@@ -220,8 +263,18 @@ class State(MutableMapping[str, Any]):
             )
         self._live.write(self._buffer, key, value)
 
-    def __delitem__(self, key: str) -> NoReturn:
-        raise StateMutationError(f"state values are not deleted; assign None: ctx.state[{key!r}] = None")
+    def __delitem__(self, key: str) -> None:
+        if self._buffer is not None and key not in self:
+            raise KeyError(f"no state value {key!r} to delete; state.delete({key!r}) passes over an absent one")
+        State.__setitem__(self, key, DELETED)
+
+    def delete(self, key: str) -> None:
+        """Delete a value: the key is absent from now on, and after it is stored for every reader (BEY-13).
+
+        An absent key is no error. Readers of other kits see null where they do not know about deletion.
+        """
+        if self._buffer is None or key in self:
+            State.__setitem__(self, key, DELETED)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._live.keys())

@@ -18,6 +18,15 @@ async def append_event(inv: Invocation, event: Event) -> Event:
     assert inv.sessions is not None
     if inv.hooks.perform_write:
         return await _append_as_effect(inv, event)
+    return await _append(inv, event)
+
+
+async def _append(inv: Invocation, event: Event) -> Event:
+    assert inv.sessions is not None
+    if inv.live.rules:
+        from hookwork.state_merge import append_merging
+
+        return await append_merging(inv.sessions, inv.session, event, inv.live)
     return await inv.sessions.append_event(inv.session, event)
 
 
@@ -31,7 +40,7 @@ async def _append_as_effect(inv: Invocation, event: Event) -> Event:
     held: list[Event] = []
 
     async def default() -> WriteResult:
-        held.append(await sessions.append_event(inv.session, event))
+        held.append(await _append(inv, event))
         return WriteResult(payload=dump(held[-1]))
 
     data = {"op": "append_event", "payload": dump(without_temp(event))}

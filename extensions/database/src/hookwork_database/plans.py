@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from hookwork.records.deleted import DELETED, applied
 from hookwork.records.frozen import FrozenDict
 from hookwork_database.documents import NO_STATE, state_of_document
 from hookwork_database.keys import SessionKey
@@ -45,14 +46,16 @@ def shared_state(column: Any, known: tuple[Any, FrozenDict] | None, where: str) 
 def merge_app(layout: Layout, key: SessionKey, delta: Mapping[str, Any], raw: Any) -> Plan[tuple[Any, FrozenDict]]:
     """Write app keys into the shared state: (column, map) as stored then."""
     where = f"table app_states: app {key.app_name!r}"
-    statements = SharedState(layout.app_state, layout.lock_app, layout.ensure_app, layout.put_app)
+    statements = SharedState(layout.app_state, layout.lock_app, layout.ensure_app, layout.put_app, layout.rewrite_app)
     return (yield from _merge_shared(layout, statements, (key.app_name,), delta, raw, where))
 
 
 def merge_user(layout: Layout, key: SessionKey, delta: Mapping[str, Any], raw: Any) -> Plan[tuple[Any, FrozenDict]]:
     """Write user keys into the shared state: (column, map) as stored then."""
     where = f"table user_states: user {key.user_id!r}"
-    statements = SharedState(layout.user_state, layout.lock_user, layout.ensure_user, layout.put_user)
+    statements = SharedState(
+        layout.user_state, layout.lock_user, layout.ensure_user, layout.put_user, layout.rewrite_user
+    )
     return (yield from _merge_shared(layout, statements, key[:2], delta, raw, where))
 
 
@@ -63,6 +66,7 @@ class SharedState(NamedTuple):
     lock: str
     ensure: str
     put: str
+    rewrite: str
 
 
 def _merge_shared(
@@ -72,7 +76,7 @@ def _merge_shared(
         rows = yield sql.read, key
         column = rows[0][0] if rows else None
         return column, state_of_document(column, where)
-    if layout.merges:
+    if layout.merges and not any(value is DELETED for value in delta.values()):
         rows = yield sql.put, (*key, layout.encode_state(delta), raw)
         return rows[0][0], state_of_document(rows[0][0], where)
     rows = yield sql.lock, key
@@ -81,9 +85,12 @@ def _merge_shared(
         yield sql.ensure, (*key, layout.encode_state({}), raw)
         rows = yield sql.lock, key
     old = state_of_document(rows[0][0], where) if rows else NO_STATE
-    merged = FrozenDict({**old, **delta})
+    merged = applied(old, delta)
     column = layout.encode_state(merged)
-    yield sql.put, (*key, column, raw)
+    if layout.merges:
+        yield sql.rewrite, (column, raw, *key)  # the row is there: it was locked
+    else:
+        yield sql.put, (*key, column, raw)
     return column, merged
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from hookwork.errors import BackendError, SessionAlreadyExistsError, SessionNotFoundError, ValidationError
 from hookwork.platform import new_uuid, random, sleep, timestamp
 from hookwork.records.event import Event, frozen_delta
 from hookwork.records.session import EventLog, Session, split_state
-from hookwork.services import SessionCapabilities, SessionPage, SessionService
+from hookwork.services import SessionCapabilities, SessionPage, SessionService, check_batch
 from hookwork.session_pages import checked_count, place_of, token_of
 from hookwork_database.appending import Appends, Job
 from hookwork_database.filters import Filters
@@ -27,6 +29,7 @@ from hookwork_database.windows import index_of, pairs_closed
 
 #: How often an operation that lost a race inside the database is tried (services DB-12); delays in seconds.
 ATTEMPTS, _BASE_DELAY, _LONGEST_DELAY = 5, 0.01, 0.5
+_CAPABILITIES = SessionCapabilities(max_id_length=MAX_ID, deletes_state=True, atomic_batches=True, erases_users=True)
 
 
 async def back_off(attempt: int) -> None:
@@ -74,7 +77,7 @@ class DatabaseSessionService(SessionService):
         self._layout: Layout | None = None
         self._last_created = 0
         self._closed = False
-        self.capabilities = SessionCapabilities(max_id_length=MAX_ID)
+        self.capabilities = _CAPABILITIES
 
     # --- opening ------------------------------------------------------------------------------------------------------
 
@@ -91,9 +94,7 @@ class DatabaseSessionService(SessionService):
         if layout is None:
             layout = self._layout = await self._retried(self._store.open)
             if layout.dropped_fields:
-                self.capabilities = SessionCapabilities(
-                    max_id_length=MAX_ID, dropped_event_fields=layout.dropped_fields
-                )
+                self.capabilities = replace(_CAPABILITIES, dropped_event_fields=layout.dropped_fields)
         return layout
 
     async def create_schema(self) -> None:
@@ -315,7 +316,26 @@ class DatabaseSessionService(SessionService):
         layout = self._layout or await self.open()
         job = Job(session, event, layout, redelivery=redelivery)
         self._appends.submit(loaded, job)
-        return await job.future
+        stored: Event = await job.future
+        return stored
+
+    async def append_events(self, session: Session, events: Sequence[Event]) -> list[Event]:
+        """See `SessionService.append_events`: one transaction, all or none."""
+        check_batch(events)
+        whole = [event for event in events if not event.partial]
+        if not whole:
+            return list(events)
+        loaded = await self._backend(session)
+        layout = self._layout or await self.open()
+        job = Job(session, whole[0], layout, redelivery=False, more=whole[1:])
+        self._appends.submit(loaded, job)
+        answer = await job.future
+        stored = iter(answer if job.more else [answer])
+        return [event if event.partial else next(stored) for event in events]
+
+    async def flush(self) -> None:
+        """See `SessionService.flush`: every append that was handed in is committed, or has failed."""
+        await self._appends.finish()
 
     async def _backend(self, session: Session) -> LoadedSession:
         """The loaded session behind a handle of this service."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from hookwork.records.deleted import applied
 from hookwork.records.event import Event
 from hookwork.records.frozen import FrozenDict
 from hookwork_database.entered import Entered
@@ -19,14 +20,19 @@ class AppendRequest:
     """One event to store, and what its writer knows of the session. Made in the event loop, carried out elsewhere.
 
     Attributes:
-        entered: the event. mark: the ordering column it gets when nobody else wrote meanwhile, microseconds.
+        entered: the event. more: those behind it that are stored with it or not at all (services BEY-11).
+        own, app, user: the delta of all of them by scope, keys without prefix.
+        mark: the ordering column it gets when nobody else wrote meanwhile, microseconds.
         state: the session's own state with the event's delta, when the delta touches it; else None.
-        ours: the state keys the handle wrote (services LOG-6); those of the event are added on need.
+        ours: the state keys the handle wrote (services LOG-6); those of the events are added on need.
         refuse: every foreign event is stale (``foreign_appends="refuse"``).
         redelivery: a stored event of the id is not compared (services SES-19).
     """
 
-    __slots__ = ("entered", "key", "known", "known_ids", "mark", "ours", "redelivery", "refuse", "state")
+    __slots__ = (
+        "app", "entered", "key", "known", "known_ids", "mark", "more", "ours", "own", "redelivery", "refuse", "state",
+        "user",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -40,7 +46,13 @@ class AppendRequest:
         ours: set[str],
         refuse: bool,
         redelivery: bool,
+        more: tuple[Entered, ...] = (),
     ) -> None:
+        self.more = more
+        self.app, self.user, self.own = entered.app, entered.user, entered.own
+        for one in more:
+            self.app, self.user = {**self.app, **one.app}, {**self.user, **one.user}
+            self.own = {**self.own, **one.own}
         self.key = key
         self.known = known
         self.known_ids = known_ids
@@ -62,7 +74,10 @@ class Foreign(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """It is stored. ``app`` and ``user`` are the shared states after it, None when it touches none."""
+    """It is stored. ``app`` and ``user`` are the shared states after it, None when it touches none.
+
+    ``more``: (mark, raw, tie) of each event behind the first.
+    """
 
     mark: int
     raw: Any
@@ -70,6 +85,7 @@ class Appended(NamedTuple):
     foreign: Foreign | None
     app: tuple[Any, FrozenDict] | None
     user: tuple[Any, FrozenDict] | None
+    more: tuple[tuple[int, Any, Any], ...] = ()
 
 
 class Stale(NamedTuple):
@@ -80,10 +96,14 @@ class Stale(NamedTuple):
 
 
 class Existing(NamedTuple):
-    """An event of that id is stored already."""
+    """An event of that id is stored already. ``more``: the stored ones of the ids behind it, None where there is none.
 
-    event: Event
+    ``event`` is None only when one of those behind it is stored and it is not.
+    """
+
+    event: Event | None
     foreign: Foreign
+    more: tuple[Event | None, ...] = ()
 
 
 class Missing(NamedTuple):
@@ -101,7 +121,10 @@ def append_fully(layout: Layout, request: AppendRequest) -> Plan[Outcome]:
         return Missing()
     updated_raw, state_column = rows[0][1], rows[0][2]
     updated = layout.session_micros(updated_raw, key)
-    found = yield layout.event, (*key, entered.event.id)
+    found: list[Event | None] = []
+    for one in (entered, *request.more):
+        stored = yield layout.event, (*key, one.event.id)
+        found.append(layout.stored(stored[0], key).event if stored else None)
     newer = yield from read_behind(layout, key, known)
     whole = newer is None
     if newer is None:
@@ -109,38 +132,42 @@ def append_fully(layout: Layout, request: AppendRequest) -> Plan[Outcome]:
     last_id = newer[-1].event.id if newer else known.marker.last_id
     marker = Marker(rows[0][0], updated_raw, updated, last_id, -1)
     state = layout.session_state(state_column, key)
-    if found:
-        return Existing(layout.stored(found[0], key).event, Foreign(newer, whole, marker, state))
-    foreign = [stored.event for stored in newer if not whole or stored.event.id not in request.known_ids]
+    if any(event is not None for event in found):
+        return Existing(found[0], Foreign(newer, whole, marker, state), tuple(found[1:]))
+    foreign = [other.event for other in newer if not whole or other.event.id not in request.known_ids]
     touched: set[str] = set()
     for event in foreign:
         touched |= event.actions.state_delta.keys()
-    common = sorted(touched & (request.ours | entered.event.actions.state_delta.keys()))
+    common = sorted(touched & request.ours.union(*(one.event.actions.state_delta for one in (entered, *request.more))))
     if common or (foreign and request.refuse):
         return Stale(common, marker)
     newest = newer[-1].micros if newer else 0
     mark = max(request.mark, updated + 1, newest + 1)
-    merged = FrozenDict({**state, **entered.own}) if entered.own else state
-    written = yield from write_append(layout, request, mark, merged if entered.own else None)
+    merged = applied(state, request.own) if request.own else None
+    written = yield from write_append(layout, request, mark, merged)
     if not newer and not whole and updated_raw == known.marker.updated_raw:
         return written
     return written._replace(foreign=Foreign(newer, whole, marker, state))
 
 
 def write_append(layout: Layout, request: AppendRequest, mark: int, state: FrozenDict | None) -> Plan[Appended]:
-    """Write the shared states, the event and the session row, in this order (DB-12)."""
-    key, entered = request.key, request.entered
+    """Write the shared states, the events and the session row, in this order (DB-12)."""
+    key = request.key
     raw = layout.time(mark)
     app = user = None
-    if entered.app:
-        app = yield from merge_app(layout, key, entered.app, raw)
-    if entered.user:
-        user = yield from merge_user(layout, key, entered.user, raw)
-    event = entered.event
-    yield layout.insert_event, (*key, event.id, event.invocation_id, raw, *entered.data)
-    tie = event.id if layout.last_tie is None else (yield layout.last_tie, ())[0][0]
+    if request.app:
+        app = yield from merge_app(layout, key, request.app, raw)
+    if request.user:
+        user = yield from merge_user(layout, key, request.user, raw)
+    places: list[tuple[int, Any, Any]] = []
+    for entered in (request.entered, *request.more):
+        event, mark = entered.event, max(mark, entered.micros, places[-1][0] + 1 if places else 0)
+        raw = layout.time(mark)
+        yield layout.insert_event, (*key, event.id, event.invocation_id, raw, *entered.data)
+        tie = event.id if layout.last_tie is None else (yield layout.last_tie, ())[0][0]
+        places.append((mark, raw, tie))
     if state is None:
         yield layout.update_row, (raw, *key)
     else:
         yield layout.update_state, (raw, layout.encode_state(state), *key)
-    return Appended(mark, raw, tie, None, app, user)
+    return Appended(*places[0], None, app, user, tuple(places[1:]))

@@ -7,7 +7,7 @@ neither another task nor a cancellation (GEN-4, GEN-5).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -21,9 +21,10 @@ from hookwork.errors import (
     ValidationError,
 )
 from hookwork.platform import new_uuid, timestamp
+from hookwork.records.deleted import DELETED, applied, delta_of
 from hookwork.records.event import Event, frozen_delta
 from hookwork.records.session import Session, split_state
-from hookwork.services import SessionCapabilities, SessionService
+from hookwork.services import SessionCapabilities, SessionService, check_batch
 from hookwork_inmemory.entry import entered
 from hookwork_inmemory.stored import (
     NO_STATE,
@@ -33,7 +34,6 @@ from hookwork_inmemory.stored import (
     StoredUser,
     end_of,
     extend,
-    merged,
 )
 from hookwork_inmemory.window import summary_start
 
@@ -50,7 +50,7 @@ class InMemorySessionService(SessionService):
         ValidationError: an option has no valid value.
     """
 
-    capabilities = SessionCapabilities()
+    capabilities = SessionCapabilities(deletes_state=True, atomic_batches=True, erases_users=True)
 
     def __init__(
         self, max_sessions: int | None = None, foreign_appends: Literal["absorb", "refuse"] = "absorb"
@@ -201,7 +201,7 @@ class InMemorySessionService(SessionService):
         log.append(stored)
         record.updated = updated
         if delta:
-            _write(record, *split_state(delta))
+            _write(record, *split_state(delta_of(stored)))
             session.written_keys.update(delta)
         if stored is not event:
             _keep_temp(session, event)
@@ -215,6 +215,41 @@ class InMemorySessionService(SessionService):
         session.updated_at = updated
         session.revision = f"{record.serial}.{len(log.events)}"
         return stored
+
+    async def append_events(self, session: Session, events: Sequence[Event]) -> list[Event]:
+        """See `SessionService.append_events`: all or none."""
+        check_batch(events)
+        whole = [event for event in events if not event.partial]
+        if not whole:
+            return list(events)
+        record = self._record_of(session)
+        stored = {id(event): entered(event) for event in whole}
+        known = [one.id in record.positions for one in stored.values()]
+        if any(known):
+            self._check_repeated(record, session, [(event, stored[id(event)]) for event in whole])
+        else:
+            delta = {key: None for event in stored.values() for key in event.actions.state_delta}
+            if session.log.offset + session.start + session.length != len(record.log.events):
+                self._check_foreign(record, session, delta)
+        # From here on nothing fails and nothing waits.
+        result = []
+        for event in events:
+            one = stored.get(id(event), event)
+            result.append(await self.append_event(session, event if any(known) else one))
+            if one is not event and not any(known):
+                _keep_temp(session, event)
+        return result
+
+    def _check_repeated(self, record: StoredSession, session: Session, batch: Sequence[tuple[Event, Event]]) -> None:
+        """Raise EventConflictError unless every event of a batch is stored, as it is (SES-19)."""
+        for event, stored in batch:
+            position = record.positions.get(stored.id)
+            if position is None:
+                raise EventConflictError(
+                    f"session {session.id!r} holds some of these events and not {stored.id!r}; append the missing "
+                    "ones, or give all of them new ids"
+                )
+            _check_same(session, record.log.events[position], event, stored)
 
     def _check_foreign(self, record: StoredSession, session: Session, delta: Mapping[str, Any]) -> None:
         """Raise `StaleSessionError` unless the events behind the handle's last one may be absorbed (SES-18)."""
@@ -240,12 +275,7 @@ class InMemorySessionService(SessionService):
         position = record.positions[stored.id]
         known = record.log.events[position]
         if not redelivery:
-            if not event.timestamp:
-                stored = stored.replace(timestamp=known.timestamp)
-            if stored != known:
-                raise EventConflictError(
-                    f"session {session.id!r} holds another event of id {event.id!r}; a different event needs a new id"
-                )
+            _check_same(session, known, event, stored)
         start = end_of(session)
         if position < start:
             return known
@@ -255,10 +285,10 @@ class InMemorySessionService(SessionService):
             record.sync(session)
             return known
         for earlier in record.log.events[start : position + 1]:
-            app, user, own = split_state(earlier.actions.state_delta)
-            session.app_state = merged(session.app_state, app)
-            session.user_state = merged(session.user_state, user)
-            session.session_state = merged(session.session_state, own)
+            app, user, own = split_state(delta_of(earlier))
+            session.app_state = applied(session.app_state, app)
+            session.user_state = applied(session.user_state, user)
+            session.session_state = applied(session.session_state, own)
         extend(session, record, position + 1)
         session.updated_at = max(session.updated_at, known.timestamp)
         session.revision = record.revision_at(position + 1)
@@ -343,18 +373,32 @@ def _check_ids(**ids: Any) -> None:
 
 def _write(record: StoredSession, app: Mapping[str, Any], user: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     if own:
-        record.state = merged(record.state, own)
+        record.state = applied(record.state, own)
     if app:
-        record.app.state = merged(record.app.state, app)
+        record.app.state = applied(record.app.state, app)
     if user:
-        record.user.state = merged(record.user.state, user)
+        record.user.state = applied(record.user.state, user)
 
 
 def _keep_temp(session: Session, event: Event) -> None:
     """``temp:`` keys reach the caller's live handle only (SES-13)."""
-    for key, value in event.actions.state_delta.items():
-        if key.startswith("temp:"):
+    for key, value in delta_of(event).items():
+        if not key.startswith("temp:"):
+            continue
+        if value is DELETED:
+            session.temp_state.pop(key, None)
+        else:
             session.temp_state[key] = value
+
+
+def _check_same(session: Session, known: Event, event: Event, stored: Event) -> None:
+    """Raise EventConflictError when an id is taken by another event; a time that was unset is no difference."""
+    if not event.timestamp:
+        stored = stored.replace(timestamp=known.timestamp)
+    if stored != known:
+        raise EventConflictError(
+            f"session {session.id!r} holds another event of id {event.id!r}; a different event needs a new id"
+        )
 
 
 def _tail_start(record: StoredSession, tail: int | str) -> int:

@@ -5,7 +5,6 @@ State maps are copy-on-write: a write replaces the map, so a handle can hold the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from hookwork.records.event import Event
@@ -14,11 +13,6 @@ from hookwork.records.session import EventLog, Session
 from hookwork_inmemory.window import WindowIndex
 
 NO_STATE = FrozenDict({})
-
-
-def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> FrozenDict:
-    """``old`` with the keys of ``new`` replaced, as a map of its own."""
-    return FrozenDict({**old, **new})
 
 
 class StoredApp:

@@ -29,6 +29,7 @@ from hookwork.merge import MergePoint
 from hookwork.node import Pause
 from hookwork.plugins.dispatch import first, first_callback
 from hookwork.records.content import FunctionCall, FunctionResponse, FunctionResponsePart
+from hookwork.records.deleted import delta_of
 from hookwork.records.event import Event, ToolConfirmation
 from hookwork.records.frozen import thaw
 from hookwork.stages import Stage, StageOutcome, around_call
@@ -403,7 +404,7 @@ class ToolCall:
     def _apply(self, result: ToolResult) -> None:
         """Take over the actions that a remote or replayed effect brought (EFF-5); local ones are there already."""
         actions, came = self.ctx.actions, result.actions
-        for key, value in came.state_delta.items():
+        for key, value in delta_of(came).items():
             if key not in actions.state_delta or actions.state_delta[key] != value:
                 actions.state_delta[key] = value
         for name, version in came.artifact_delta.items():

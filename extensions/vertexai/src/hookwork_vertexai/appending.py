@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from hookwork.errors import EventConflictError
 from hookwork.platform import random, sleep
+from hookwork.records.deleted import DELETED, delta_of
 from hookwork.records.event import Event
 from hookwork.records.session import Session, split_state
 from hookwork_vertexai.api import LONGEST_WAIT, NEVER, Api, ApiError, typed
@@ -201,8 +202,12 @@ def show_appended(session: Session, appended: Appended, event: Event) -> Event:
         session.revision = loaded.revision_at(place + 1)
     if fresh or place >= before:
         session.written_keys.update(stored.actions.state_delta)
-        for key, value in event.actions.state_delta.items():
-            if key.startswith("temp:"):
+        for key, value in delta_of(event).items():
+            if not key.startswith("temp:"):
+                continue
+            if value is DELETED:
+                session.temp_state.pop(key, None)
+            else:
                 session.temp_state[key] = value
     return stored
 

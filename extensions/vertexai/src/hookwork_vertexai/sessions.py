@@ -268,6 +268,10 @@ class VertexAiSessionService(SessionService):
         appended = await self._appender.append(target, loaded, event, entered, redelivery=redelivery)
         return show_appended(session, appended, event)
 
+    async def flush(self) -> None:
+        """See `SessionService.flush`: every request that is on its way has been answered."""
+        await self._appender.finish()
+
     # --- what the operations share ------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:

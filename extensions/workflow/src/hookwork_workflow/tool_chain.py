@@ -22,6 +22,7 @@ from hookwork.errors import (
 from hookwork.inside import effect_call, invocation_of, owner_of
 from hookwork.plugins.dispatch import first
 from hookwork.records.content import FunctionResponsePart
+from hookwork.records.deleted import delta_of
 from hookwork.records.event import ToolConfirmation
 from hookwork.records.frozen import thaw
 from hookwork.stages import Stage, StageOutcome, around_call
@@ -263,7 +264,7 @@ class ToolRun:
     def _apply(self, result: ToolResult) -> None:
         """Take over what a remote or replayed effect changed; local changes are there already."""
         actions, came = self.ctx.actions, result.actions
-        for key, value in came.state_delta.items():
+        for key, value in delta_of(came).items():
             if key not in actions.state_delta or actions.state_delta[key] != value:
                 actions.state_delta[key] = value
         for name, version in came.artifact_delta.items():

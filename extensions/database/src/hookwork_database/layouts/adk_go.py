@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from hookwork.records.codec import dump, load
+from hookwork.records.deleted import DELETED_KEYS, delta_of, is_deleting, with_delta
 from hookwork.records.event import Event
 from hookwork_database.layouts.base import Layout
 from hookwork_database.moments import micros_of, micros_of_text, text_of
@@ -41,6 +42,8 @@ _ZONE_NAME = re.compile(r" ([+-]\d\d):?(\d\d)( [A-Z][A-Za-z0-9+-]*)?$")
 #: Key under ``actions`` for the exact time of an event whose column had to be moved behind the one before it. ADK-Go,
 #: the only other reader of this layout, passes over keys it does not know (services ACT-3).
 _EXACT_TIME = "timestamp"
+#: What else of `Event.extra` stands under ``actions``, for the layout has no place for unknown keys of an event.
+_KEPT = DELETED_KEYS
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -64,6 +67,12 @@ class AdkGoLayout(Layout):
         }
     )
 
+    def storable(self, event: Event) -> Event:
+        kept = super().storable(event)
+        if kept.extra is event.extra or not is_deleting(event):
+            return kept
+        return with_delta(kept, delta_of(event))
+
     def encode(self, event: Event) -> tuple[Any, ...]:
         document = dump(event, "camel", "rfc3339")
         actions = document["actions"]
@@ -72,6 +81,8 @@ class AdkGoLayout(Layout):
         if excluded:
             actions["compaction"]["excludedEvents"] = excluded
         actions[_EXACT_TIME] = event.timestamp
+        if _KEPT in document:
+            actions[_KEPT] = document[_KEPT]
         columns: list[Any] = [_encode(actions)]
         columns += [_encode(document[key]).decode() if key in document else None for key in _JSON.values()]
         columns += [document.get(key) or None for key in _TEXT.values()]
@@ -87,6 +98,8 @@ class AdkGoLayout(Layout):
             exact = read.pop(_EXACT_TIME, None)
             if exact is not None:
                 document["timestamp"] = exact
+            if _KEPT in read:
+                document[_KEPT] = read.pop(_KEPT)
             document["actions"] = read
         for key, value in zip((*_JSON.values(), *_TEXT.values(), *_FLAGS.values()), rest, strict=True):
             if value is None:

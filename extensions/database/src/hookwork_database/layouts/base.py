@@ -128,6 +128,8 @@ class Layout(ABC):
         self.ensure_user = self.upsert("user_states", ("app_name", "user_id"), replace=False)
         self.put_app = self.upsert("app_states", ("app_name",), replace=True)
         self.put_user = self.upsert("user_states", ("app_name", "user_id"), replace=True)
+        self.rewrite_app = "UPDATE app_states SET state = ?, update_time = ? WHERE app_name = ?"
+        self.rewrite_user = "UPDATE user_states SET state = ?, update_time = ? WHERE app_name = ? AND user_id = ?"
         unchanged = (
             f"WHERE {_OF_ROW} AND update_time = ? AND create_time = ? AND NOT EXISTS "
             f"(SELECT 1 FROM events WHERE {_OF_SESSION} AND timestamp = ? AND id <> ?)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from hookwork.records.deleted import applied
 from hookwork.records.frozen import FrozenDict
 from hookwork_database.documents import state_of_document
 from hookwork_database.entered import Entered
@@ -53,6 +54,6 @@ def shared_writes(layout: Layout, request: AppendRequest) -> Iterator[SharedWrit
         ("user", entered.user, known.user, key[:2]),
     ):
         if delta:
-            merged = layout.encode_state({**state, **delta})
+            merged = layout.encode_state(applied(state, delta))
             after = state_of_document(merged, f"the new {scope} state")
             yield SharedWrite(scope, row, column if column is not None else "", merged, after)

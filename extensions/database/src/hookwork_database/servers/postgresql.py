@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from hookwork.errors import BackendError, ConfigurationError
+from hookwork.records.deleted import is_deleting
 from hookwork.urls import redact_url
 from hookwork_database.documents import state_of_document
 from hookwork_database.keys import MAX_ID, MAX_INVOCATION_ID, SessionKey
@@ -153,6 +154,8 @@ class PostgresStore(ServerStore):
         return snapshot if snapshot is not None else await super().read(key, known, want)
 
     async def _append_fast(self, connection: Any, request: AppendRequest) -> Appended | None:
+        if is_deleting(request.entered.event):
+            return None  # a merge of JSONB cannot take keys away
         layout = self._layout
         key, entered, marker = request.key, request.entered, request.known.marker
         event, raw = entered.event, layout.time(request.mark)

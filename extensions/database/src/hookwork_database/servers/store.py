@@ -133,7 +133,9 @@ class RemoteStore(Store):
     async def _append(self, request: AppendRequest, done: Done) -> None:
         try:
             async with self._lent() as connection:
-                outcome: Outcome | None = await self._append_fast(connection, request)
+                outcome: Outcome | None = None
+                if not request.more:
+                    outcome = await self._append_fast(connection, request)
                 if outcome is None:
                     plan = append_fully(self._layout, request)
                     outcome = await self._transaction(connection, plan, reading=False)

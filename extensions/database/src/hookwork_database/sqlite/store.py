@@ -132,6 +132,7 @@ class SqliteStore(Store):
             return
         self._appends += 1
         self._size += sum(len(column) for column in request.entered.data if isinstance(column, str | bytes))
+        self._appends += len(request.more)
         due = self._appends >= _CHECKPOINT_APPENDS or self._size >= _CHECKPOINT_SIZE
         if due and not self._checkpointing:
             self._checkpointing = True
@@ -200,6 +201,8 @@ def append(db: sqlite3.Connection, layout: Layout, request: AppendRequest) -> Ou
 
     The event goes in first: a taken id or an absent session ends that statement alone, and nothing has to be undone.
     """
+    if request.more:
+        return carried_out(append_fully(layout, request), _execute(db))
     key, entered = request.key, request.entered
     event, marker = entered.event, request.known.marker
     raw = layout.time(request.mark)

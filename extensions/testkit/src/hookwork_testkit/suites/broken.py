@@ -40,11 +40,15 @@ async def failures(suite: Any, names: Iterable[str] | None = None) -> dict[str, 
 
 
 class BrokenBackends:
-    """A register of broken backends, each with the lines of ``suite`` that it fails; property tests are left out."""
+    """A register of broken backends, each with the lines of ``suite`` that it fails; property tests are left out.
 
-    def __init__(self, suite: type) -> None:
+    ``without``: classes of which the suite is made whose lines are left out too, for another register has them.
+    """
+
+    def __init__(self, suite: type, without: Iterable[type] = ()) -> None:
         self.suite = suite
-        self.lines = [name for name in suite_tests(suite) if name not in getattr(suite, "property_tests", ())]
+        left_out = {*getattr(suite, "property_tests", ()), *(name for part in without for name in vars(part))}
+        self.lines = [name for name in suite_tests(suite) if name not in left_out]
         self.kinds: dict[str, tuple[type, tuple[str, ...]]] = {}
 
     def breaks(self, *tags: str) -> Callable[[type[T]], type[T]]:
