@@ -50,11 +50,6 @@ def _is_typed(kind: type) -> bool:
     return not has_times(kind, datetime)
 
 
-def _check_kind(kind: Any) -> None:
-    if not (isinstance(kind, type) and issubclass(kind, Record)):
-        raise TypeError(f"the codec reads and writes records, not {kind!r}")
-
-
 # --- the public functions ---------------------------------------------------------------------------------------------
 
 
@@ -99,7 +94,6 @@ def load(kind: type[R], data: str | bytes | Mapping[str, Any], keys: Keys = "cam
         ValidationError: not JSON, or not of the form; ``path`` says where, the message what was expected. The value
             itself is never named.
     """
-    _check_kind(kind)
     try:
         if isinstance(data, str | bytes):
             record = _fast_record(kind, data) if keys == "camel" else None
@@ -123,7 +117,6 @@ def load(kind: type[R], data: str | bytes | Mapping[str, Any], keys: Keys = "cam
 def _fast_bytes(record: Record) -> bytes | None:
     """The camelCase, epoch form by msgspec alone; None when only the walker can write it."""
     kind = type(record)
-    _check_kind(kind)
     if not _is_typed(kind) or (kind is Event and _is_folded(record)):
         return None
     try:

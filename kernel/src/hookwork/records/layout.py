@@ -26,7 +26,13 @@ class Field(NamedTuple):
 
 @cache  # evaluating the annotations of a type costs most of what building a reader does
 def fields_of(kind: type) -> tuple[Field, ...]:
-    """The fields in the order of the wire, ``extra`` left out."""
+    """The fields in the order of the wire, ``extra`` left out.
+
+    Raises:
+        TypeError: ``kind`` is no record type.
+    """
+    if not is_record(kind):
+        raise TypeError(f"the codec reads and writes records, not {kind!r}")
     found = []
     for field in msgspec.structs.fields(kind):
         if field.name != "extra":
