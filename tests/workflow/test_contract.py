@@ -28,6 +28,14 @@ async def outcome_of(root: Agent) -> Any:
         return await runner.run(user_id="u", session_id="s", message="hi").wait()
 
 
+def test_api_4_no_module_takes_the_place_of_a_public_name() -> None:
+    """An imported module becomes an attribute of its package: `progress` was a module once anything had run."""
+    from pkgutil import iter_modules
+
+    modules = {found.name for found in iter_modules(hookwork_workflow.__path__)}
+    assert modules & {name for names in hookwork_workflow._HOMES.values() for name in names} == set()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_agt_2_a_body_is_refused(kind: Any) -> None:
     async def body(ctx: Any) -> Any:

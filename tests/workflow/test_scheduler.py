@@ -26,7 +26,7 @@ from hookwork_workflow import (
     node,
     routed,
 )
-from hookwork_workflow.progress import Status
+from hookwork_workflow.advance import Status
 
 
 async def test_a_line_of_three_functions(kit: Any) -> None:

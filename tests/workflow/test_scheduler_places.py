@@ -22,7 +22,7 @@ from hookwork_workflow import (
     node,
     routed,
 )
-from hookwork_workflow.progress import common_branch
+from hookwork_workflow.advance import common_branch
 
 
 def branches(events: Any) -> dict[str, str]:

@@ -136,6 +136,7 @@ class Invocation:
         "app_name",
         "artifacts",
         "briefs",
+        "checked",
         "compaction",
         "config",
         "cut_failures",
@@ -225,6 +226,8 @@ class Invocation:
         self.prepared: dict[int, Any] = {}
         #: id of an agent → the agent and the node that bodies of this run start it as.
         self.nodes: dict[int, tuple[Agent, Node]] = {}
+        #: ids of events whose writes were checked against the state schema of a workflow.
+        self.checked: set[str] = set()
         #: isolation scope → the input of the node that works in it, the first thing that its agent is told.
         self.briefs: dict[str, Any] = {}
         #: what `View.kept` found out, and at how many events; good until the next one is stored (ACT-6).

@@ -96,6 +96,12 @@ class Node(ABC):
         """The (possibly converted) output, or a raise."""
         return value
 
+    def result_event(self, output: Any, routes: Any) -> Event:
+        """The event of an output (None: none) and routes (None: none) that the body set on its context (WB-5)."""
+        from hookwork.records.event import Event, route_texts
+
+        return Event(output=output, routes=route_texts(routes))
+
     @property
     def conversational(self) -> bool:
         return False

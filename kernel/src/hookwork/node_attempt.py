@@ -257,9 +257,24 @@ class NodeAttempt:
     async def forward(self, event: Event) -> None:
         """Hand an event of a child on; it is no output of this node unless it says so (DYN-3, RSL-4)."""
         if not event.partial:
+            if self.activation.state_check is not None and self._node.continues:
+                self._check_writes(event)
             event = await self._passed_up(event)
             self._note(event)
         await self.activation.put(event)
+
+    def _check_writes(self, event: Event) -> None:
+        """What an event of a body or an agent writes, against the schema of the innermost workflow (STATE-3)."""
+        inv, check = self.activation.inv, self.activation.state_check
+        if check is None or (event.id and event.id in inv.checked):
+            return
+        for key, value in event.actions.state_delta.items():
+            check(key, value)
+        for buffer in inv.unsettled.get(event.id, ()):  # of tools, while their responses are on the way
+            for key, (_, value) in buffer.writes.items():
+                check(key, value)
+        if event.id:
+            inv.checked.add(event.id)
 
     async def _passed_up(self, event: Event) -> Event:
         """An output that is this node's too: seen and checked like one (NODE-3), and that of those above (RSL-3)."""
@@ -295,10 +310,8 @@ class NodeAttempt:
     async def _decided(self, event: Event) -> Event | None:
         """An event with its output and routes counted, seen by ``after_node`` and checked before it leaves (NODE-4)."""
         node, activation = self._node, self.activation
-        check = activation.state_check
-        if check is not None:
-            for key, value in event.actions.state_delta.items():
-                check(key, value)
+        if activation.state_check is not None:
+            self._check_writes(event)
         info = event.node_info or activation.info
         output = event.text if event.output is None and info.message_as_output else event.output
         if output is None and not event.routes:
@@ -354,6 +367,7 @@ class NodeAttempt:
         if activation.state_check is not None:  # what a tool of this node wrote is checked here, the rest when written
             for key, (_, value) in self._buffer.writes.items():
                 activation.state_check(key, value)
+            activation.inv.checked.add(event.id)
         activation.inv.attach(event, self._buffer, activation.hook_buffer)
         self._note(event)
         await activation.put(event)

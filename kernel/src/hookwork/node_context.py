@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.actions import Actions
 from hookwork.context import InvocationContext
-from hookwork.errors import ContextClosedError, InvalidResumeResponse, InvalidRunNodeContext
+from hookwork.errors import (
+    ContextClosedError,
+    InvalidResumeResponse,
+    InvalidRunNodeContext,
+    MultipleOutputs,
+    MultipleRoutes,
+    NodeFailed,
+)
 from hookwork.node import Pause
 from hookwork.records.event import Event, RequestInput
 from hookwork.state import DeltaBuffer, State
@@ -56,6 +63,7 @@ class NodeContext(InvocationContext):
         "attempt_run",
         "body_task",
         "children",
+        "given",
         "given_answers",
         "is_effect",
         "node",
@@ -93,6 +101,8 @@ class NodeContext(InvocationContext):
         self.actions = Actions(inv.live, buffer)
         #: the body is carried out as an effect: it can start and ask nothing (EFF-8).
         self.is_effect = False
+        #: what the body gave by `output` and `route`; None: nothing.
+        self.given: dict[str, Any] | None = None
         #: the answers, where they come with the description of an effect and there is no history to read (EFF-10).
         self.given_answers: dict[str, Any] | None = None
         #: path → outcome of children that run now, so that two calls of one run id share one execution (DYN-22).
@@ -108,6 +118,47 @@ class NodeContext(InvocationContext):
         if check is None:
             return State(self._inv.live, self._buffer)
         return CheckedState(self._inv.live, self._buffer, check)
+
+    @property
+    def output(self) -> Any:
+        """What this attempt gives, set instead of yielding or returning it (workflow WB-5); it leaves behind the body.
+
+        Raises:
+            MultipleOutputs: it is set a second time. ContextClosedError: the node has ended.
+        """
+        return self.given.get("output") if self.given is not None else None
+
+    @output.setter
+    def output(self, value: Any) -> None:
+        self._give("output", value, MultipleOutputs)
+
+    @property
+    def route(self) -> Any:
+        """Where to go on, one route or several, set instead of yielding it; see `output`.
+
+        Raises:
+            MultipleRoutes: it is set a second time. ContextClosedError: the node has ended.
+        """
+        return self.given.get("route") if self.given is not None else None
+
+    @route.setter
+    def route(self, value: Any) -> None:
+        self._give("route", value, MultipleRoutes)
+
+    def _give(self, what: str, value: Any, twice: type[NodeFailed]) -> None:
+        if not self.is_effect:
+            self._attempt(f"setting ctx.{what}")
+        given = self.given = self.given if self.given is not None else {}
+        if what in given:
+            raise twice(self.node.name)
+        given[what] = value
+
+    def take_given(self) -> Event | None:
+        """The event of what `output` and `route` were set to, once; None when nothing was."""
+        given, self.given = self.given, None
+        if not given or (given.get("output") is None and given.get("route") is None):
+            return None
+        return self.node.result_event(given.get("output"), given.get("route"))
 
     def thread_pool(self) -> Executor | None:
         """Where blocking functions of this runner run; None outside a runner: the loop's own."""

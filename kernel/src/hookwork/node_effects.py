@@ -72,6 +72,8 @@ async def body_result(ctx: NodeContext) -> NodeResult:
     finally:
         if hasattr(body, "aclose"):
             await body.aclose()
+    if (given := ctx.take_given()) is not None:
+        events.append(given)
     output = next((event.output for event in reversed(events) if event.output is not None), None)
     routes = next((event.routes for event in reversed(events) if event.routes), ())
     actions = ctx.actions.snapshot()

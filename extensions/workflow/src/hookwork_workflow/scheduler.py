@@ -14,7 +14,7 @@ from hookwork.node import Pause
 from hookwork.node_activation import Gate, NodeActivation
 from hookwork.records.event import Event
 from hookwork_workflow.errors import GraphChanged, MultipleTerminalOutputs
-from hookwork_workflow.progress import TRIGGERS, Activity, Progress, Status
+from hookwork_workflow.advance import TRIGGERS, Activity, Progress, Status
 
 if TYPE_CHECKING:
     from hookwork.context import InvocationContext

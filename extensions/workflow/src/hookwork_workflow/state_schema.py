@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
 from hookwork.errors import ValidationError
+from hookwork.records.deleted import DELETED
 from hookwork_workflow.schemas import Schema, SchemaFault, schema_of
 
 _SCOPES = ("app:", "user:", "temp:")
@@ -37,7 +38,7 @@ def state_check(declared: Any, workflow: str) -> Callable[[str, Any], None]:
                 path=key,
             )
         schema = schemas[key]
-        if schema is None or value is None:
+        if schema is None or value is None or value is DELETED:
             return
         try:
             schema.validate(_plain(value))

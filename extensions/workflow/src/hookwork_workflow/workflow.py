@@ -129,12 +129,12 @@ class Workflow(GraphNode[Any, Any]):
         return run_graph(ctx, self, input)
 
     def standing(self, view: View) -> Standing:
-        from hookwork_workflow.progress import standing_of
+        from hookwork_workflow.advance import standing_of
 
         return standing_of(self.graph, self.max_activations, view)[0]
 
     def output(self, view: View) -> Any:
-        from hookwork_workflow.progress import standing_of
+        from hookwork_workflow.advance import standing_of
 
         return self.validate_output(standing_of(self.graph, self.max_activations, view)[1])
 

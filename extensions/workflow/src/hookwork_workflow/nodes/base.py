@@ -10,6 +10,7 @@ from hookwork.node import Node
 from hookwork_workflow.edges import Edges, Untyped, join, routes
 
 if TYPE_CHECKING:
+    from hookwork.records.event import Event
     from hookwork.records.session import Session
     from hookwork_workflow.nodes.as_tool import NodeTool
     from hookwork_workflow.trial import Trial
@@ -43,6 +44,13 @@ class GraphNode(Node, Generic[In_contra, Out_co]):
         from hookwork_workflow.asking import answer_schema
 
         return answer_schema(schema)
+
+    def result_event(self, output: Any, routes: Any) -> Event:
+        from hookwork_workflow.results import output_event, routed
+
+        event = output_event(output if routes is None else routed(routes, output))
+        assert event is not None
+        return event
 
     @overload
     def __rshift__(self, target: GraphNode[Out_co, T]) -> Edges[In_contra, T]: ...
