@@ -31,7 +31,7 @@ from hookwork.run import RunOutcome, check_message
 from hookwork.stages import Stage, StageOutcome, stage_stream
 from hookwork.state import Settled
 from hookwork.storing import append_event
-from hookwork.telemetry import active_tracer, watched
+from hookwork.telemetry import active_tracer
 from hookwork.waiting import find_task, find_waiting
 
 if TYPE_CHECKING:
@@ -171,9 +171,8 @@ class RunCore(RunControl):
 
     async def _begin(self) -> Invocation:
         """Session, entry and invocation context (RUN-10 … RUN-13)."""
-        runner, tracer = self.runner, active_tracer()
-        sessions = watched(runner.sessions, "sessions", tracer)
-        session = self.session = await self._open_session(sessions)
+        runner = self.runner
+        session = self.session = await self._open_session()
         self.message = self._take_secrets(session, self.message)
         entry = self._decide(session, self.message, self.given_id)
         inv = Invocation(
@@ -181,9 +180,9 @@ class RunCore(RunControl):
             user_id=self.user_id,
             session=session,
             invocation_id=entry.invocation_id,
-            sessions=sessions,
-            artifacts=watched(runner.artifacts, "artifacts", tracer),
-            memory=watched(runner.memory, "memory", tracer),
+            sessions=runner.sessions,
+            artifacts=runner.artifacts,
+            memory=runner.memory,
             hooks=runner.hooks,
             config=self.config,
             ephemeral=self.ephemeral,
@@ -191,7 +190,7 @@ class RunCore(RunControl):
             setup=runner.setup,
             known=entry.known,
             rerun=self.rerun,
-            tracer=tracer,
+            tracer=active_tracer(),
             run=self,
         )
         self.inv = inv
@@ -233,16 +232,16 @@ class RunCore(RunControl):
             rerun=self.rerun,
             routing=runner.routing,
             find_waiting=lambda: find_waiting(session, runner.setup),
-            find_task=lambda: find_task(session, runner.setup),
         )
+            find_task=lambda: find_task(session, runner.setup),
         if entry.agent is runner.tree.root:
             entry.agent.check_root()
         return entry
 
-    async def _open_session(self, sessions: SessionService) -> Session:
+    async def _open_session(self) -> Session:
         runner = self.runner
         try:
-            return await sessions.get_session(
+            return await runner.sessions.get_session(
                 app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
             )
         except SessionNotFoundError:
@@ -250,11 +249,11 @@ class RunCore(RunControl):
                 raise
             check_new_session(self.session_id, self.message, self.given_id)
         try:
-            return await sessions.create_session(
+            return await runner.sessions.create_session(
                 app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
             )
         except SessionAlreadyExistsError:  # another process was quicker
-            return await sessions.get_session(
+            return await runner.sessions.get_session(
                 app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
             )
 
