@@ -232,8 +232,8 @@ class RunCore(RunControl):
             rerun=self.rerun,
             routing=runner.routing,
             find_waiting=lambda: find_waiting(session, runner.setup),
-        )
             find_task=lambda: find_task(session, runner.setup),
+        )
         if entry.agent is runner.tree.root:
             entry.agent.check_root()
         return entry
