@@ -31,11 +31,12 @@ from hookwork.run import RunOutcome, check_message
 from hookwork.stages import Stage, StageOutcome, stage_stream
 from hookwork.state import Settled
 from hookwork.storing import append_event
-from hookwork.telemetry import active_tracer
+from hookwork.telemetry import active_tracer, watched
 from hookwork.waiting import find_task, find_waiting
 
 if TYPE_CHECKING:
     from hookwork.runner import Runner
+    from hookwork.services import SessionService
 
 
 logger = logging.getLogger("hookwork.runner")
@@ -171,8 +172,9 @@ class RunCore(RunControl):
 
     async def _begin(self) -> Invocation:
         """Session, entry and invocation context (RUN-10 … RUN-13)."""
-        runner = self.runner
-        session = self.session = await self._open_session()
+        runner, tracer = self.runner, active_tracer()
+        sessions = watched(runner.sessions, "sessions", tracer)
+        session = self.session = await self._open_session(sessions)
         self.message = self._take_secrets(session, self.message)
         entry = self._decide(session, self.message, self.given_id)
         inv = Invocation(
@@ -180,9 +182,9 @@ class RunCore(RunControl):
             user_id=self.user_id,
             session=session,
             invocation_id=entry.invocation_id,
-            sessions=runner.sessions,
-            artifacts=runner.artifacts,
-            memory=runner.memory,
+            sessions=sessions,
+            artifacts=watched(runner.artifacts, "artifacts", tracer),
+            memory=watched(runner.memory, "memory", tracer),
             hooks=runner.hooks,
             config=self.config,
             ephemeral=self.ephemeral,
@@ -190,7 +192,7 @@ class RunCore(RunControl):
             setup=runner.setup,
             known=entry.known,
             rerun=self.rerun,
-            tracer=active_tracer(),
+            tracer=tracer,
             run=self,
         )
         self.inv = inv
@@ -238,10 +240,10 @@ class RunCore(RunControl):
             entry.agent.check_root()
         return entry
 
-    async def _open_session(self) -> Session:
+    async def _open_session(self, sessions: SessionService) -> Session:
         runner = self.runner
         try:
-            return await runner.sessions.get_session(
+            return await sessions.get_session(
                 app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
             )
         except SessionNotFoundError:
@@ -249,11 +251,11 @@ class RunCore(RunControl):
                 raise
             check_new_session(self.session_id, self.message, self.given_id)
         try:
-            return await runner.sessions.create_session(
+            return await sessions.create_session(
                 app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
             )
         except SessionAlreadyExistsError:  # another process was quicker
-            return await runner.sessions.get_session(
+            return await sessions.get_session(
                 app_name=runner.app_name, user_id=self.user_id, session_id=self.session_id
             )
 

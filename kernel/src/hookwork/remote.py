@@ -16,6 +16,7 @@ from hookwork.platform import new_uuid, now, timestamp
 from hookwork.records.content import Content
 from hookwork.records.event import Event, frozen_delta
 from hookwork.records.session import EventLog, Session, split_state
+from hookwork.telemetry import active_tracer, watched
 
 if TYPE_CHECKING:
     from hookwork.model import ModelRequest
@@ -97,12 +98,16 @@ async def _write(runner: Runner, order: EffectOrder, call: Mapping[str, Any]) ->
 
     op, payload = call.get("op"), call.get("payload") or {}
     where: dict[str, Any] = {"app_name": order.app_name, "user_id": order.user_id, "session_id": order.session_id}
+    tracer = active_tracer()
+    sessions = watched(runner.sessions, "sessions", tracer)
+    artifacts = watched(runner.artifacts, "artifacts", tracer)
+    memory = watched(runner.memory, "memory", tracer)
     if op == "append_event":
-        session = await runner.sessions.get_session(**where)
-        return {"payload": dump(await runner.sessions.append_event(session, load(Event, payload), redelivery=True))}
-    if op == "save_artifact" and runner.artifacts is not None:
+        session = await sessions.get_session(**where)
+        return {"payload": dump(await sessions.append_event(session, load(Event, payload), redelivery=True))}
+    if op == "save_artifact" and artifacts is not None:
         wishes: dict[str, Any] = {"reuse_identical": True} if payload.get("reuseIdentical") else {}
-        version = await runner.artifacts.save_artifact(
+        version = await artifacts.save_artifact(
             **where,
             filename=payload["filename"],
             artifact=load(Part, payload["artifact"]),
@@ -111,8 +116,8 @@ async def _write(runner: Runner, order: EffectOrder, call: Mapping[str, Any]) ->
             **wishes,
         )
         return {"payload": version}
-    if op == "add_to_memory" and runner.memory is not None:
-        await runner.memory.add_session_to_memory(await runner.sessions.get_session(**where))
+    if op == "add_to_memory" and memory is not None:
+        await memory.add_session_to_memory(await sessions.get_session(**where))
         return {"payload": None}
     raise ConfigurationError(f"this runner cannot carry out the write {op!r}: it is unknown, or its service is missing")
 

@@ -14,11 +14,12 @@ from hookwork.records.content import Blob, Part
 from hookwork.records.deleted import delta_of, with_delta
 from hookwork.records.event import Event, EventActions
 from hookwork.storing import append_event
+from hookwork.telemetry import active_tracer, watched
 
 if TYPE_CHECKING:
     from hookwork.records.session import Session
     from hookwork.runner import Runner
-    from hookwork.services import ArtifactService
+    from hookwork.services import ArtifactService, SessionService
 
 
 class _Rewind:
@@ -41,7 +42,9 @@ async def rewind(runner: Runner, *, user_id: str, session_id: str, before_invoca
     holder = _Rewind(session_id)
     await locks.acquire(key, holder, runner.session_policy)
     try:
-        session = await runner.sessions.get_session(app_name=key[0], user_id=user_id, session_id=session_id)
+        tracer = active_tracer()
+        sessions: SessionService = watched(runner.sessions, "sessions", tracer)
+        session = await sessions.get_session(app_name=key[0], user_id=user_id, session_id=session_id)
         live = list(session.live_events)
         first = next((i for i, event in enumerate(live) if event.invocation_id == before_invocation_id), None)
         if first is None:
@@ -54,8 +57,8 @@ async def rewind(runner: Runner, *, user_id: str, session_id: str, before_invoca
             user_id=user_id,
             session=session,
             invocation_id=f"e-{new_uuid()}",
-            sessions=runner.sessions,
-            artifacts=runner.artifacts,
+            sessions=sessions,
+            artifacts=watched(runner.artifacts, "artifacts", tracer),
             hooks=runner.hooks,
             setup=runner.setup,
         )

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
-from contextvars import Context, copy_context
+from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hookwork.stages import driven
@@ -61,6 +61,35 @@ def active_tracer() -> Tracer | None:
     from hookwork.version import VERSION
 
     return trace.get_tracer(SCOPE_NAME, VERSION, schema_url=SCHEMA_URL)  # type: ignore[no-any-return]
+
+
+def watched(service: Any, kind: str, tracer: Tracer | None) -> Any:
+    """A service as it is; with a tracer, in a wrapper that makes a span of each call (services BEY-18).
+
+    ``kind``: ``sessions``, ``artifacts`` or ``memory``.
+    """
+    if tracer is None or service is None:
+        return service
+    from hookwork.service_spans import TracedService
+
+    return TracedService(service, kind, tracer)
+
+
+_retries: ContextVar[list[int] | None] = ContextVar("hookwork_retries", default=None)
+
+
+def count_retry() -> None:
+    """For services: what is under way was not carried out and is tried again now."""
+    counter = _retries.get()
+    if counter is not None:
+        counter[0] += 1
+
+
+def count_retries(context: Context) -> list[int]:
+    """How often `count_retry` is called by what runs in a context; the number is the only item of the list."""
+    counter = [0]
+    context.run(_retries.set, counter)
+    return counter
 
 
 def start_span(tracer: Tracer, name: str, attributes: Mapping[str, Any]) -> Span:

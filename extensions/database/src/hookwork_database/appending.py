@@ -12,6 +12,7 @@ from hookwork.platform import random, sleep
 from hookwork.records.deleted import DELETED, applied, delta_of, is_deleting
 from hookwork.records.event import Event
 from hookwork.records.session import Session, split_state
+from hookwork.telemetry import count_retry
 from hookwork_database.entered import Entered, enter
 from hookwork_database.layouts.base import Layout
 from hookwork_database.loaded import LoadedCache, LoadedSession, Marker, StoredEvent, end_of, extend
@@ -185,6 +186,7 @@ class Appends:
                 self._start(loaded, job)
 
     async def _again(self, loaded: LoadedSession, job: Job) -> None:
+        count_retry()
         await sleep(random() * min(_LONGEST_DELAY, _BASE_DELAY * 2**job.retries))
         self._send(loaded, job)
 

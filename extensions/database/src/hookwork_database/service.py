@@ -15,6 +15,7 @@ from hookwork.records.event import Event, frozen_delta
 from hookwork.records.session import EventLog, Session, split_state
 from hookwork.services import SessionCapabilities, SessionPage, SessionService, check_batch
 from hookwork.session_pages import checked_count, place_of, token_of
+from hookwork.telemetry import count_retry
 from hookwork_database.appending import Appends, Job
 from hookwork_database.filters import Filters
 from hookwork_database.keys import MAX_ID, SessionKey, checked_id, checked_key
@@ -22,7 +23,7 @@ from hookwork_database.layouts.base import Layout
 from hookwork_database.loaded import LoadedCache, LoadedSession, StoredEvent, end_of
 from hookwork_database.merging import first_shown, follow, latest, show, work_in
 from hookwork_database.moments import micros_of_epoch, moment_of
-from hookwork_database.plans import LIST_START, Listed, events_behind, list_page
+from hookwork_database.plans import LIST_START, Listed, delete_user, events_behind, list_page
 from hookwork_database.reading import NOTHING, Snapshot, Want, known_of
 from hookwork_database.store import Store
 from hookwork_database.windows import index_of, pairs_closed
@@ -34,6 +35,7 @@ _CAPABILITIES = SessionCapabilities(max_id_length=MAX_ID, deletes_state=True, at
 
 async def back_off(attempt: int) -> None:
     """Wait before try number ``attempt`` + 1: full jitter, doubling, capped."""
+    count_retry()
     await sleep(random() * min(_LONGEST_DELAY, _BASE_DELAY * 2**attempt))
 
 
@@ -295,6 +297,20 @@ class DatabaseSessionService(SessionService):
         gone = self._cache.drop(key)
         if gone is not None:
             gone.alive = False
+
+    async def delete_user(self, *, app_name: str, user_id: str) -> int:
+        """See `SessionService.delete_user`. One transaction."""
+        checked_id("app_name", app_name)
+        checked_id("user_id", user_id)
+        await self.open()
+        keys: list[SessionKey] = await self._retried(
+            partial(self._store.carry, reading=False), lambda layout: delete_user(layout, app_name, user_id)
+        )
+        for key in keys:
+            gone = self._cache.drop(key)
+            if gone is not None:
+                gone.alive = False
+        return len(keys)
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> Mapping[str, Any]:
         """The ``user:`` state of a user, keys without prefix; empty for an unknown user."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from hookwork.errors import ArtifactVersionConflictError
 from hookwork.platform import new_uuid, random, sleep
+from hookwork.telemetry import count_retry
 from hookwork_gcs.bucket import Bucket, ObjectError
 from hookwork_gcs.contents import SAVE_ID, Kind, Stored
 from hookwork_gcs.layout import Place, version_of
@@ -47,6 +48,7 @@ async def save(
     metadata = kind.metadata(custom_metadata, own_id, payload.sha256)
     for attempt in range(ATTEMPTS):
         if attempt:
+            count_retry()
             await sleep(random() * min(LONGEST_BACKOFF, BACKOFF * 2 ** (attempt - 1)))
         versions = await versions_of(bucket, place)
         saved = _saved_before(versions, place, payload, kind, own_id)

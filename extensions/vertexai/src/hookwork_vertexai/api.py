@@ -11,6 +11,7 @@ import msgspec
 
 from hookwork.errors import BackendError, HookworkError, ValidationError
 from hookwork.platform import now, random, sleep
+from hookwork.telemetry import count_retry
 from hookwork_vertexai.identity import Identity
 from hookwork_vertexai.names import VERSION
 
@@ -139,6 +140,7 @@ class Api:
                     raise
                 delay = wait * random() if retries.jitter else wait
             left, wait = left - 1, wait * 2
+            count_retry()
             await sleep(delay if asked is None else asked)
 
     async def _send(
