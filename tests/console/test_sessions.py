@@ -78,7 +78,9 @@ def words(*arguments: str) -> tuple[str, ...]:
 # --- which store ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["list", "show s1", "export --all", "delete s1 --yes", "import file.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["list", "show s1", "export --all", "delete s1 --yes", "import file.jsonl", "erase-user u1 --yes"]
+)
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -98,7 +100,7 @@ def test_without_a_store_it_says_what_to_do(
     assert "Traceback" not in result.err
 
 
-@pytest.mark.parametrize("name", ["list", "show s1", "export --all", "delete s1 --yes"])
+@pytest.mark.parametrize("name", ["list", "show s1", "export --all", "delete s1 --yes", "erase-user u1 --yes"])
 def test_a_misspelt_file_is_told_and_not_made(name: str, hookwork: Hookwork, here: Path) -> None:
     result = hookwork("sessions", *name.split(), "--app", "weather", "--sessions", "sqlite:///caht.db?synchronous=full")
     assert result.code == 1
@@ -453,9 +455,9 @@ def test_an_import_goes_on_when_nobody_reads_what_it_tells(here: Path) -> None:
 
 
 def test_the_group_says_which_commands_it_has(hookwork: Hookwork) -> None:
-    assert sorted(command.commands) == ["delete", "export", "import", "list", "show"]
+    assert sorted(command.commands) == ["delete", "erase-user", "export", "import", "list", "show"]
     result = hookwork("sessions")
     assert (result.code, result.err.splitlines()[0]) == (
         64,
-        "error: no command is given; give one of delete, export, import, list, show",
+        "error: no command is given; give one of delete, erase-user, export, import, list, show",
     )

@@ -48,7 +48,7 @@ async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_examples_print_what_the_readme_shows(store: None, hookwork: Any) -> None:
     examples = block("console").removeprefix("$ ").split("\n$ ")
-    assert len(examples) == 5
+    assert len(examples) == 6
     for example in examples:
         line, _, shown = example.partition("\n")
         result = hookwork(*shlex.split(line)[1:])

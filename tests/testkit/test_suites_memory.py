@@ -27,7 +27,7 @@ class _Suite(MemoryServiceSuite):
         return self.kind()
 
 
-@BROKEN.breaks("test_cm_01", "test_cm_03", "test_cm_12", "test_gen_4")
+@BROKEN.breaks("test_bey_14", "test_cm_01", "test_cm_03", "test_cm_12", "test_gen_4")
 class FailsForAnUnknownUser(InMemoryMemoryService):
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> list[MemoryEntry]:
         if (app_name, user_id) not in self._scopes:
@@ -43,10 +43,19 @@ class MindsTheCase(InMemoryMemoryService):
         return await super().search_memory(**key)
 
 
-@BROKEN.breaks("test_cm_03", "test_cm_12")
+@BROKEN.breaks("test_bey_14", "test_cm_03", "test_cm_12")
 class MixesUsers(InMemoryMemoryService):
     async def search_memory(self, **key: Any) -> list[MemoryEntry]:
         return await super().search_memory(**{**key, "user_id": "u1"})
+
+
+@BROKEN.breaks("test_bey_14")
+class ForgetsEveryUserOfTheApp(InMemoryMemoryService):
+    async def delete_user(self, *, app_name: str, user_id: str) -> int:
+        for app, user in list(self._scopes):
+            if app == app_name and user != user_id:
+                del self._scopes[app, user]
+        return await super().delete_user(app_name=app_name, user_id=user_id)
 
 
 @BROKEN.breaks("test_cm_04")

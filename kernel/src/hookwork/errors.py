@@ -105,6 +105,21 @@ class UnsupportedOperationError(HookworkError, NotImplementedError):
     """The backend lacks that capability."""
 
 
+class PartlyErasedError(UnsupportedOperationError):
+    """A user was erased as far as the backends can (services BEY-14).
+
+    Attributes:
+        erased: kind (``sessions``, ``artifacts``, ``memories``) → how many are gone.
+        kept: what is still there, in words.
+    """
+
+    def __init__(self, whose: str, *, erased: Mapping[str, int], kept: Iterable[str]) -> None:
+        self.erased = dict(erased)
+        self.kept = tuple(kept)
+        gone = ", ".join(f"{number} {kind}" for kind, number in self.erased.items()) or "nothing"
+        super().__init__(f"{whose}: erased {gone}; not erased: {'; '.join(self.kept)}. Erase the rest by hand")
+
+
 class BackendError(HookworkError, RuntimeError):
     """A transport or driver failure; ``retryable`` tells whether the same call may succeed later."""
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from hookwork.blocking import LoopThread, SyncRun
+    from hookwork.erasing import ErasedUser
     from hookwork.live import LiveRunConfig
     from hookwork.live_run import LiveRun
     from hookwork.model import ModelRequest
@@ -334,6 +335,24 @@ class Runner:
         from hookwork.rewind import rewind
 
         return await rewind(self, user_id=user_id, session_id=session_id, before_invocation_id=before_invocation_id)
+
+    @property
+    def live_runs(self) -> Iterable[RunCore]:
+        """The runs that are under way."""
+        return tuple(self._live)
+
+    async def delete_user(self, user_id: str) -> ErasedUser:
+        """Erase a user of this app: sessions, the user's state, memories and files, on all services of this runner.
+
+        A second call finds nothing and is no error. What the app keeps for all users stays.
+
+        Raises:
+            SessionBusyError: this runner has a run of the user under way; nothing was erased.
+            PartlyErasedError: a service cannot erase all; it says what is gone and what is left.
+        """
+        from hookwork.erasing import erase_user_of
+
+        return await erase_user_of(self, user_id)
 
     async def preview(
         self,

@@ -8,7 +8,7 @@ idempotent and use after it raises. Services raise only the errors of `hookwork.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -140,6 +140,27 @@ class SessionService(ABC):
 
         return await purge(self, app_name, user_id, unused_for)
 
+    async def delete_user(self, *, app_name: str, user_id: str) -> int:
+        """Erase the sessions of a user and the user's state; how many sessions (BEY-14). App state stays.
+
+        A second call finds nothing and is no error. A service overrides this where it can erase the state too
+        (``capabilities.erases_users``).
+
+        Raises:
+            PartlyErasedError: the sessions are gone, and state of the user is, or may be, still there.
+        """
+        from hookwork.errors import PartlyErasedError
+
+        sessions = await self.list_sessions(app_name=app_name, user_id=user_id)
+        for session in sessions:
+            await self.delete_session(app_name=app_name, user_id=user_id, session_id=session.id)
+        if sessions and not any(session.user_state for session in sessions):
+            return len(sessions)
+        kept = f"state of the user (user: keys), which {type(self).__name__} cannot delete"
+        raise PartlyErasedError(
+            f"user {user_id!r} in app {app_name!r}", erased={"sessions": len(sessions)}, kept=[kept]
+        )
+
     @abstractmethod
     async def append_event(self, session: Session, event: Event, *, redelivery: bool = False) -> Event:
         """Store an event and apply its state delta; the stored event (SES-11 … SES-22).
@@ -217,6 +238,10 @@ class MemoryService(ABC):
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str) -> None:
         """Forget one entry, where the backend can."""
         raise UnsupportedOperationError(f"{type(self).__name__} cannot delete single memories")
+
+    async def delete_user(self, *, app_name: str, user_id: str) -> int:
+        """Forget everything of a user, where the backend can; how many entries (BEY-14). Nothing there is no error."""
+        raise UnsupportedOperationError(f"{type(self).__name__} cannot delete the memories of a user")
 
     async def close(self) -> None:
         """Free what the service holds."""
@@ -408,6 +433,27 @@ class ArtifactService(ABC):
         raised. ``save_id`` and ``reuse_identical`` as for `save_artifact`.
         """
         raise UnsupportedOperationError(f"{type(self).__name__} cannot stream; use save_artifact")
+
+    async def delete_user(self, *, app_name: str, user_id: str, session_ids: Iterable[str] = ()) -> int:
+        """Erase the files of a user, all versions; how many files (BEY-14). Nothing there is no error.
+
+        A service overrides this where it finds the files of sessions without being told which there are.
+
+        Args:
+            session_ids: of the user's sessions.
+        """
+        scope: dict[str, Any] = {"app_name": app_name, "user_id": user_id}
+        gone = 0
+        # Files of the user are shown with any session, one that does not exist included.
+        for session_id in ("-", *session_ids):
+            try:
+                names = await self.list_artifacts(**scope, session_id=session_id)
+            except ValidationError:
+                continue  # a session of such an id has no files
+            for name in names:
+                await self.delete_artifact(**scope, session_id=session_id, filename=name)
+            gone += len(names)
+        return gone
 
     async def close(self) -> None:
         """Free what the service holds."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from hookwork.errors import SessionNotFoundError
+from hookwork.records.deleted import DELETED, delta_of
 from hookwork_console.session_lines import Entry, SessionLine, entries
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ class _Checker:
                 self._ids[event.id] = number
             else:
                 self._unnamed += 1
-            self._last.update(event.actions.state_delta)
+            self._last.update(delta_of(event))
             for name in self._service.capabilities.dropped_event_fields - self._dropped:
                 if getattr(event, name, None):
                     self._dropped.add(name)
@@ -229,7 +230,9 @@ class _Checker:
 
     @staticmethod
     def _ends_differently(line: SessionLine, key: str, value: object) -> bool:
-        return not key.startswith(_NOT_OF_THE_SESSION) and (key not in line.state or line.state[key] != value)
+        if key.startswith(_NOT_OF_THE_SESSION):
+            return False
+        return key in line.state if value is DELETED else key not in line.state or line.state[key] != value
 
     async def _interrupted(self, planned: Planned) -> int | None:
         """How many events of an import that broke off the store holds; None when it holds anything else."""

@@ -1,4 +1,4 @@
-"""`hookwork sessions`: list, show, export, import and delete what a session store holds (servers §7)."""
+"""`hookwork sessions`: list, show, export, import, delete and erase what a session store holds (servers §7)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from hookwork.errors import ConfigurationError
 from hookwork_console import session_views as views
 from hookwork_console.columns import cell
 from hookwork_console.session_check import Checked, check
+from hookwork_console.session_erasing import erase_user_command
 from hookwork_console.session_export import Write, export_sessions, written_file
 from hookwork_console.session_import import Imported, OnConflict, import_sessions
 from hookwork_console.session_lines import by_session, entries, lines_of, session_line
@@ -61,9 +62,12 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, one
 @click.group("sessions", epilog=_EPILOG, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """List, show, export, import and delete stored sessions."""
+    """List, show, export, import and delete stored sessions; erase users."""
     if ctx.invoked_subcommand is None:
         raise click.UsageError(f"no command is given; give one of {', '.join(command.list_commands(ctx))}", ctx)
+
+
+command.add_command(erase_user_command)
 
 
 def _heard_or_not() -> AbstractContextManager[None]:

@@ -205,6 +205,16 @@ def events_behind(
     return [layout.stored(row, key) for row in rows]
 
 
+def delete_user(layout: Layout, app_name: str, user_id: str) -> Plan[list[SessionKey]]:
+    """Remove the sessions of a user, their events and the user's state (services BEY-14): which sessions there were."""
+    user = (app_name, user_id) * 2
+    rows = yield layout.user_rows, user
+    yield layout.delete_user_events, user
+    yield layout.delete_user_rows, user
+    yield layout.delete_user_state, user
+    return [SessionKey(app_name, user_id, row[0]) for row in rows]
+
+
 def delete_session(layout: Layout, key: SessionKey) -> Plan[None]:
     """Remove the events, then the session (services DB-17)."""
     yield layout.delete_events, key

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -244,6 +244,12 @@ class FileArtifactService(ArtifactService):
         """See `ArtifactService.delete_artifact`."""
         place, number = self._place(app_name, user_id, session_id, filename), self._number(version)
         await self._run(lambda: self._store.delete(place, number))
+
+    async def delete_user(self, *, app_name: str, user_id: str, session_ids: Iterable[str] = ()) -> int:
+        """See `ArtifactService.delete_user`: the user's whole folder."""
+        self._check_open()
+        check_scope(app_name=app_name, user_id=user_id, session_id="-")
+        return await self._run(lambda: self._store.delete_user(app_name, user_id))
 
     async def close(self) -> None:
         """Later calls raise. Nothing is held open, and the files stay."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from functools import partial
 from typing import BinaryIO, NamedTuple, TypeVar
@@ -25,6 +26,10 @@ Take = Callable[[ArtifactKey, Version], T]
 
 #: How often a version is read again that was replaced meanwhile.
 _READS = 10
+
+
+#: How often an erased user's folder is emptied while somebody still saves into it.
+_TRIES = 5
 
 
 class FileStore:
@@ -126,6 +131,19 @@ class FileStore:
         for taken in folder.numbers() if number is None else [number]:
             folder.remove(taken, sync=self._sync)
         folder.remove_if_empty(self._tree.scope_of(place))
+
+    def delete_user(self, app_name: str, user_id: str) -> int:
+        """Remove the folder of a user, with those of the sessions; how many artifacts it held."""
+        folder = self._tree.scope(app_name, user_id, None).parent
+        self._tree.check_inside(folder)
+        held = sum(1 for path in folder.rglob("versions") if path.is_dir() and not path.is_symlink())
+        for _ in range(_TRIES):  # a save may put a file in while its folder is being emptied
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():
+                break
+        else:
+            shutil.rmtree(folder)
+        return held
 
     def _wanted(self, folder: ArtifactFolder, version: int | None) -> int | None:
         """The number asked for; 0 stands for the latest unless the file has a version 0 (ART-5, FIL-1)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -289,6 +289,14 @@ class GcsArtifactService(ArtifactService):
         number = wanted_version(version, self.first_version)
         numbers = list(await versions_of(self._bucket, place)) if number is None else [number]
         await settle((partial(self._bucket.delete, place.object_name(taken)) for taken in numbers), at_once=DELETES)
+
+    async def delete_user(self, *, app_name: str, user_id: str, session_ids: Iterable[str] = ()) -> int:
+        """See `ArtifactService.delete_user`: every object of the user, whoever wrote it."""
+        self._check_open()
+        check_scope(app_name=app_name, user_id=user_id, session_id="-")
+        found = await self._bucket.list(f"{app_name}/{user_id}/", below=True)
+        await settle((partial(self._bucket.delete, stored.name) for stored in found), at_once=DELETES)
+        return len({stored.name.rpartition("/")[0] for stored in found})
 
     async def close(self) -> None:
         """Close the connections; later calls raise. The objects stay."""

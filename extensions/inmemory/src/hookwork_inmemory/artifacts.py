@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -169,6 +169,13 @@ class InMemoryArtifactService(ArtifactService):
     async def list_versions(self, *, app_name: str, user_id: str, session_id: str, filename: str) -> list[int]:
         """See `ArtifactService.list_versions`."""
         return [version.info.version for version in self._shown(self._key(app_name, user_id, session_id, filename))]
+
+    async def delete_user(self, *, app_name: str, user_id: str, session_ids: Iterable[str] = ()) -> int:
+        """See `ArtifactService.delete_user`."""
+        self._check_open()
+        check_scope(app_name=app_name, user_id=user_id, session_id="-")
+        owners = [owner for owner in self._files if owner[:2] == (app_name, user_id)]
+        return sum(len(self._files.pop(owner)) for owner in owners)
 
     async def close(self) -> None:
         """Forget everything; later calls raise."""

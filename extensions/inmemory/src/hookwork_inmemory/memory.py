@@ -91,6 +91,12 @@ class InMemoryMemoryService(MemoryService):
         for place, entries in scope.items():
             scope[place] = [remembered for remembered in entries if remembered[0].id != memory_id]
 
+    async def delete_user(self, *, app_name: str, user_id: str) -> int:
+        """See `MemoryService.delete_user`."""
+        self._check_open()
+        _check_scope(app_name, user_id)
+        return sum(len(entries) for entries in self._scopes.pop((app_name, user_id), {}).values())
+
     async def close(self) -> None:
         """Forget everything; later calls raise."""
         self._closed = True

@@ -167,6 +167,21 @@ class InMemorySessionService(SessionService):
             return
         self._remove(record)
 
+    async def delete_user(self, *, app_name: str, user_id: str) -> int:
+        """See `SessionService.delete_user`."""
+        self._check_open()
+        _check_ids(app_name=app_name, user_id=user_id)
+        app = self._apps.get(app_name)
+        user = app.users.get(user_id) if app is not None else None
+        if app is None or user is None:
+            return 0
+        gone = list(user.sessions.values())
+        user.state = NO_STATE
+        for record in gone:
+            self._remove(record)
+        app.users.pop(user_id, None)  # one without sessions had state alone
+        return len(gone)
+
     async def get_user_state(self, *, app_name: str, user_id: str) -> Mapping[str, Any]:
         """The ``user:`` state of a user, keys without prefix; empty for an unknown user (capability
         ``supports_user_state_read``)."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal
 
 from hookwork.errors import HookworkError, SessionNotFoundError, ValidationError
@@ -22,8 +24,9 @@ from hookwork_vertexai.facts import (
     source_event,
 )
 from hookwork_vertexai.identity import TokenSource, identity_of
+from hookwork_vertexai.listing import PAGE, pages, quoted
 from hookwork_vertexai.loaded import LoadedSession, LooseSession
-from hookwork_vertexai.names import base_url_of, check_texts, checked_engine, checked_place, engine_of
+from hookwork_vertexai.names import base_url_of, check_texts, checked_engine, checked_place, engine_of, last_segment
 from hookwork_vertexai.operations import finished
 from hookwork_vertexai.wire import epoch_of_micros, rfc3339
 
@@ -228,6 +231,28 @@ class VertexAiMemoryBankService(MemoryService):
             except ApiError as error:
                 if error.status != 404:
                     raise typed(error) from error
+
+    async def delete_user(self, *, app_name: str, user_id: str) -> int:
+        """See `MemoryService.delete_user`: every memory of exactly this scope (VMB-2)."""
+        engine, scope = self._scope(app_name, user_id)
+        params = {"filter": f"scope={quoted(json.dumps(scope, ensure_ascii=False))}", "pageSize": PAGE}
+        try:
+            async with aclosing(pages(self._api, f"{engine}/memories", "memories", params)) as stream:
+                found = [memory async for page in stream for memory in page]
+            # The filter is not trusted: what it let through by mistake is somebody else's (TRAP-15).
+            ids = [last_segment(memory.get("name")) for memory in found if memory.get("scope") == scope]
+            for id in ids:
+                await self._forget(f"{engine}/memories/{id}")
+        except ApiError as error:
+            raise typed(error) from error
+        return len(ids)
+
+    async def _forget(self, name: str) -> None:
+        try:
+            await finished(self._api, await self._api.request("DELETE", name))
+        except ApiError as error:
+            if error.status != 404:
+                raise
 
     # --- searching ----------------------------------------------------------------------------------------------------
 

@@ -135,6 +135,24 @@ class VertexAiRagMemoryService(MemoryService):
             if error.status != 404:
                 raise
 
+    async def delete_user(self, *, app_name: str, user_id: str) -> int:
+        """See `MemoryService.delete_user`: the files of the user's sessions in every corpus; how many."""
+        self._api.check_open()
+        check_texts(app_name=app_name, user_id=user_id)
+        gone = 0
+        try:
+            for corpus in self.corpora:
+                async with aclosing(pages(self._api, f"{corpus}/ragFiles", "ragFiles", {"pageSize": PAGE})) as stream:
+                    found = [file async for page in stream for file in page]
+                for file in found:
+                    owner, id = owner_of(file.get("displayName")), last_segment(file.get("name"))
+                    if owner is not None and owner[:2] == (app_name, user_id) and _SHORT.fullmatch(id):
+                        await self._remove(f"{corpus}/ragFiles/{id}")
+                        gone += 1
+        except ApiError as error:
+            raise typed(error) from error
+        return gone
+
     # --- searching ----------------------------------------------------------------------------------------------------
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> list[MemoryEntry]:

@@ -116,6 +116,13 @@ class Layout(ABC):
         self.page_user = self._page("s.app_name = ? AND s.user_id = ?")
         self.delete_events = f"DELETE FROM events WHERE {_OF_SESSION}"
         self.delete_row = f"DELETE FROM sessions WHERE {_OF_ROW}"
+        # Byte by byte too: under a loose collation the keys of others are equal (spec DBL-2).
+        exact = f"{self.bytewise('app_name')} = ? AND {self.bytewise('user_id')} = ?"
+        of_user = f"WHERE app_name = ? AND user_id = ? AND {exact}"
+        self.user_rows = f"SELECT id FROM sessions {of_user}{lock}"
+        self.delete_user_events = f"DELETE FROM events {of_user}"
+        self.delete_user_rows = f"DELETE FROM sessions {of_user}"
+        self.delete_user_state = f"DELETE FROM user_states {of_user}"
         self.insert_row = (
             "INSERT INTO sessions (app_name, user_id, id, state, create_time, update_time) VALUES (?, ?, ?, ?, ?, ?)"
         )

@@ -139,6 +139,13 @@ class SqliteMemoryService(MemoryService):
         sql = "DELETE FROM memory_events WHERE app_name = ? AND user_id = ? AND event_id = ?"
         await self._writer.call(lambda db: db.execute(sql, (app_name, user_id, memory_id)).fetchall())
 
+    async def delete_user(self, *, app_name: str, user_id: str) -> int:
+        """See `MemoryService.delete_user`."""
+        _check_scope(app_name, user_id)
+        await self._open()
+        sql = "DELETE FROM memory_events WHERE app_name = ? AND user_id = ? RETURNING id"
+        return len(await self._writer.call(lambda db: db.execute(sql, (app_name, user_id)).fetchall()))
+
     # --- finding ------------------------------------------------------------------------------------------------------
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> list[MemoryEntry]:

@@ -99,6 +99,32 @@ class ArtifactServiceSuite(ArtifactStreams, ArtifactReferences):
         await self.assert_absent(service, name)
         assert await self.load(service, "notes.txt") == b"session"
 
+    async def test_bey_14_a_users_files_are_erased_and_nobody_elses(self, service: ArtifactService) -> None:
+        """Those of sessions and of the user, all versions; a second call, and a user that never was, are no error."""
+        for session in ("s-1", "s-2"):
+            await self.save(service, "a.txt", b"1", b"2", session=session)
+        await self.save(service, "user:b.txt", b"3")
+        others = [{"user": user} for user in ("u10", "u", "ú1", "u%")] + [{"user": "u1", "app_name": "suite-other"}]
+        for other in others:
+            await self.save(service, "a.txt", b"kept", **other)
+            await self.save(service, "user:b.txt", b"kept", **other)
+        user: dict[str, Any] = {"app_name": self.app_name, "user_id": "u1"}
+        assert await service.delete_user(**user, session_ids=["s-1", "s-2", "without/files"]) == 3
+        for session in ("s-1", "s-2", "s-3"):
+            assert await service.list_artifacts(**self.at(session=session)) == []
+            await self.assert_absent(service, "a.txt", session=session)
+            await self.assert_absent(service, "user:b.txt", session=session)
+        for other in others:
+            assert (
+                await self.load(service, "a.txt", **other) == await self.load(service, "user:b.txt", **other) == b"kept"
+            )
+        assert await service.delete_user(**user, session_ids=["s-1"]) == 0
+        assert await service.delete_user(app_name=self.app_name, user_id="nobody") == 0
+        assert await self.save(service, "a.txt", b"again") == [service.first_version]
+        for wrong in ("", ".."):
+            with pytest.raises(ValidationError):
+                await service.delete_user(app_name=self.app_name, user_id=wrong)
+
     async def test_ca_07_an_empty_store(self, service: ArtifactService) -> None:
         """ART-7, ART-9: an empty list, and nothing to delete is no error."""
         await self.assert_absent(service, "a.bin")

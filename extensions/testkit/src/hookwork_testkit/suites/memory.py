@@ -71,6 +71,31 @@ class MemoryServiceSuite(ABC):
         for query in ("quick", "QUICK", "fox", "a fox?"):
             assert await self.found(service, query) == ["The Quick brown FOX"], query
 
+    async def test_bey_14_a_user_is_forgotten_and_nobody_else(self, service: MemoryService) -> None:
+        """Sessions and single memories alike; a second call, and a user that never was, are no error."""
+        mine = {"app_name": self.app_name, "user_id": "u1"}
+        others = [{**mine, "user_id": user} for user in ("U1", "u10", "ú1", "u%")]
+        others.append({**mine, "app_name": self.other_app_name})
+        for scope in (mine, *others):
+            await service.add_session_to_memory(
+                self.session("the secret", "more secret", user=scope["user_id"], app=scope["app_name"])
+            )
+        try:
+            await service.add_memory(**mine, entries=[MemoryEntry(content=Content(parts=[Part(text="told secret")]))])
+        except UnsupportedOperationError:
+            pass  # it takes whole sessions only
+        try:
+            assert await service.delete_user(**mine) > 0
+        except UnsupportedOperationError:
+            pytest.skip("the backend cannot forget a user, and says so")
+        assert await self.found(service, "secret") == []
+        for scope in others:
+            assert await self.found(service, "secret", **scope), scope
+        assert await service.delete_user(**mine) == 0
+        assert await service.delete_user(app_name=self.app_name, user_id="nobody") == 0
+        await service.add_session_to_memory(self.session("a new secret"))
+        assert await self.found(service, "secret") == ["a new secret"]
+
     async def test_cm_03_no_leak_across_users_and_apps(self, service: MemoryService) -> None:
         """MEM-2: the scope is app and user."""
         await service.add_session_to_memory(self.session("mine secret"))

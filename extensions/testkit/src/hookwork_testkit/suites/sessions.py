@@ -7,17 +7,25 @@ from typing import ClassVar
 from hookwork_testkit.suites.session_appends import SessionAppends
 from hookwork_testkit.suites.session_basics import SessionBasics
 from hookwork_testkit.suites.session_batches import SessionBatches
+from hookwork_testkit.suites.session_erasing import SessionErasing
 from hookwork_testkit.suites.session_machine import SessionLaws
 from hookwork_testkit.suites.session_merges import SessionMerges
 from hookwork_testkit.suites.session_reads import SessionReads
 from hookwork_testkit.suites.session_sharing import SessionSharing
 
 #: The parts of the suite whose lines the reference has not (services, Beyond).
-BEYOND = (SessionBatches, SessionMerges)
+BEYOND = (SessionBatches, SessionErasing, SessionMerges)
 
 
 class SessionServiceSuite(
-    SessionBasics, SessionAppends, SessionBatches, SessionMerges, SessionSharing, SessionReads, SessionLaws
+    SessionBasics,
+    SessionAppends,
+    SessionBatches,
+    SessionErasing,
+    SessionMerges,
+    SessionSharing,
+    SessionReads,
+    SessionLaws,
 ):
     """Subclass it in a test module and say how a service is made; options: `SessionSuiteBase`."""
 
