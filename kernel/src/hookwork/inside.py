@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hookwork.effects import EffectCall
     from hookwork.invocation import Invocation
     from hookwork.node import Node
+    from hookwork.state import DeltaBuffer
 
 
 def invocation_of(ctx: ReadonlyContext) -> Invocation:
@@ -26,6 +27,11 @@ def invocation_of(ctx: ReadonlyContext) -> Invocation:
 def owner_of(ctx: ReadonlyContext) -> Agent | Node | None:
     """The agent or node that runs; None in run hooks before an agent was chosen."""
     return ctx._owner
+
+
+def buffer_of(ctx: CallbackContext) -> DeltaBuffer | None:
+    """Where the writes of a call site are collected until an event takes them; None where nothing can be written."""
+    return ctx._buffer
 
 
 def effect_call(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.credentials import auth_config
 from hookwork.errors import ConfigurationError, ConsentRequiredError
+from hookwork.inside import invocation_of
 from hookwork.node import Node
 from hookwork.node_activation import NodeActivation
 from hookwork.node_effects import body_result
@@ -91,7 +92,9 @@ async def _tool(workflow: Workflow, ctx: InvocationContext, call: Mapping[str, A
 
 
 def _context(ctx: InvocationContext, node: Node, attempt: int) -> NodeContext:
-    activation = NodeActivation(ctx._inv, node, ctx.path, owner=ctx.agent, branch=ctx.branch, scope=ctx.isolation_scope)
+    activation = NodeActivation(
+        invocation_of(ctx), node, ctx.path, owner=ctx.agent, branch=ctx.branch, scope=ctx.isolation_scope
+    )
     activation.attempt = attempt
     return activation.context(DeltaBuffer())
 

@@ -9,12 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hookwork import platform
+from hookwork.inside import invocation_of, owner_of
 from hookwork.merge import MergePoint
 from hookwork.node import Pause
 from hookwork.node_activation import Gate, NodeActivation
 from hookwork.records.event import Event
-from hookwork_workflow.errors import GraphChanged, MultipleTerminalOutputs
 from hookwork_workflow.advance import TRIGGERS, Activity, Progress, Status
+from hookwork_workflow.errors import GraphChanged, MultipleTerminalOutputs
 
 if TYPE_CHECKING:
     from hookwork.context import InvocationContext
@@ -120,10 +121,10 @@ class Scheduler:
         ctx = self.ctx
         terminal = activity.name in self.progress.graph.terminal
         activation = NodeActivation(
-            ctx._inv,
+            invocation_of(ctx),
             activity.node,
             activity.path,
-            owner=ctx._owner,  # type: ignore[arg-type]
+            owner=owner_of(ctx),  # type: ignore[arg-type]
             input=activity.input,
             branch=activity.branch,
             scope=ctx.isolation_scope,

@@ -19,7 +19,7 @@ from hookwork.errors import (
     PluginError,
     ToolArgumentError,
 )
-from hookwork.inside import effect_call, invocation_of, owner_of
+from hookwork.inside import buffer_of, effect_call, invocation_of, owner_of
 from hookwork.plugins.dispatch import first
 from hookwork.records.content import FunctionResponsePart
 from hookwork.records.deleted import delta_of
@@ -48,7 +48,20 @@ class ToolRun:
         finished: nothing more comes, even if the tool is a long-running one.
     """
 
-    __slots__ = ("_inv", "_own_gate", "_source", "args", "asked", "ctx", "error", "finished", "media", "node", "tool")
+    __slots__ = (
+        "_buffer",
+        "_inv",
+        "_own_gate",
+        "_source",
+        "args",
+        "asked",
+        "ctx",
+        "error",
+        "finished",
+        "media",
+        "node",
+        "tool",
+    )
 
     def __init__(
         self,
@@ -64,6 +77,9 @@ class ToolRun:
         self.tool = tool
         self.args = args
         self._inv = invocation_of(node_ctx)
+        buffer = buffer_of(node_ctx)
+        assert buffer is not None  # the body of a node may write
+        self._buffer = buffer
         self.ctx = ToolContext(
             self._inv,
             owner_of(node_ctx),
@@ -71,7 +87,7 @@ class ToolRun:
             node_ctx.isolation_scope,
             f"{node_ctx.path}/{tool.name}@1-1",
             parent_path=node_ctx.path,
-            buffer=node_ctx._buffer,
+            buffer=buffer,
             place="tool/1.1",
             function_call_id=call_id,
             tool_name=tool.name,
@@ -268,7 +284,7 @@ class ToolRun:
             if key not in actions.state_delta or actions.state_delta[key] != value:
                 actions.state_delta[key] = value
         for name, version in came.artifact_delta.items():
-            self.ctx._buffer.note_artifact(name, version)  # type: ignore[union-attr]
+            self._buffer.note_artifact(name, version)
         actions.requested_tool_confirmations.update(came.requested_tool_confirmations or {})
         actions.escalate = actions.escalate or came.escalate
         actions.transfer_to_agent = came.transfer_to_agent or actions.transfer_to_agent

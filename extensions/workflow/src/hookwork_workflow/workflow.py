@@ -10,6 +10,7 @@ from attrs import define, field
 
 from hookwork.agent import Agent
 from hookwork.errors import ConfigurationError, GraphError
+from hookwork.inside import invocation_of
 from hookwork.node import NodeConfig, Standing
 from hookwork.records.content import Content
 from hookwork_workflow.composed import WHILE_WAITING, ended_by_hook
@@ -268,7 +269,7 @@ async def _as_node(ctx: InvocationContext, workflow: Workflow, input: Any) -> As
     from hookwork.node_activation import NodeActivation
 
     activation = NodeActivation(
-        ctx._inv,
+        invocation_of(ctx),
         workflow,
         ctx.path,
         owner=ctx.agent,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.agent import Agent, AgentTree
 from hookwork.errors import ConfigurationError, ToolArgumentError, ToolError
-from hookwork.inside import invocation_of
+from hookwork.inside import buffer_of, invocation_of
 from hookwork.records.deleted import delta_of
 from hookwork.records.request import FunctionDeclaration
 from hookwork.tool import Tool
@@ -194,6 +194,7 @@ def _take_over(ctx: ToolContext, event: Event) -> None:
     """What the child stored is written by this call too, in the same order (core DLT-3)."""
     for key, value in delta_of(event).items():
         ctx.state[key] = value
-    if ctx._buffer is not None:
+    buffer = buffer_of(ctx)
+    if buffer is not None:
         for filename, version in event.actions.artifact_delta.items():
-            ctx._buffer.note_artifact(filename, version)
+            buffer.note_artifact(filename, version)

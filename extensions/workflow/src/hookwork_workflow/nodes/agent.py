@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.activation import COMPLETED, Activation
 from hookwork.errors import NodeFailed
+from hookwork.inside import invocation_of
 from hookwork.node import NodeConfig, Pause, Standing
 from hookwork.records.history import place_scope
 from hookwork_workflow.nodes.base import GraphNode
@@ -64,11 +65,11 @@ class AgentNode(GraphNode[Any, Any]):
         return checked_output(self, value)
 
     async def run(self, ctx: NodeContext, input: Any) -> AsyncIterator[Event]:
-        scope = ctx.isolation_scope
+        inv, scope = invocation_of(ctx), ctx.isolation_scope
         if self.agent.delegate:  # it talks with the user apart from the rest, and is told of its input first (WB-6)
             scope = place_scope(ctx.invocation_id, ctx.path)
-            ctx._inv.briefs[scope] = input
-        activation = Activation(ctx._inv, self.agent, ctx.path, input=input, branch=ctx.branch, scope=scope)
+            inv.briefs[scope] = input
+        activation = Activation(inv, self.agent, ctx.path, input=input, branch=ctx.branch, scope=scope)
         given = said = False
         async with aclosing(activation) as events:
             async for event in events:
