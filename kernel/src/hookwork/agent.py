@@ -128,6 +128,18 @@ class Agent:
         """Whether the agent can hold a live session: it has a `live_body` (core LIVE-2)."""
         return False
 
+    def check_live(self) -> None:
+        """Refuse a live run that the agent cannot hold, before anything of it begins (core LIVE-2).
+
+        Raises:
+            UnsupportedOperationError: names the agent, and what of it has no place in a live run.
+        """
+        if not self.live:
+            raise UnsupportedOperationError(
+                f"agent {self.name!r} ({type(self).__name__}) does not support live; use runner.run(), or an LlmAgent "
+                "or SequentialAgent as root"
+            )
+
     def live_body(self, ctx: InvocationContext) -> AsyncIterator[Event]:
         """The agent's work in a live run; `hookwork.live_run.channel_of` gives what is sent to it.
 

@@ -266,8 +266,8 @@ class LiveConnection(ABC):
           fragment, ``finished`` unset. A server that sends the whole transcript of an utterance: that text with
           ``finished=True`` and ``partial`` unset; it replaces the fragments of the utterance.
         * ``turn_complete=True``: the model is done with its turn; ``interrupted=True``: the user cut it off. They may
-          come on a message with content, or alone. A provider whose turn ends with the calls in it (OpenAI Realtime) says
-          so there; the model goes on in another turn once it has the answers.
+          come on a message with content, or alone. Where a turn ends with the calls in it (OpenAI Realtime) it is said
+          there; the model goes on in another turn once it has the answers.
         * ``session_resumption_handle``: alone, only handles that can be used now.
         * ``usage_metadata``: normalised (models MOD-16); each token is reported once: the counts of a session's
           responses are added up. ``grounding_metadata``, ``finish_reason``, ``model_version`` as usual.

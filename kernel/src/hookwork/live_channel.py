@@ -32,7 +32,7 @@ class LiveChannel:
         self,
         config: LiveRunConfig,
         *,
-        take: Callable[[Content], Awaitable[Content | None]],
+        take: Callable[[Content, str], Awaitable[Content | None]],
         judge: Callable[[Content], None],
     ) -> None:
         self.config = config
@@ -99,13 +99,17 @@ class LiveChannel:
         self._requests.appendleft(request)
         self._changed.set()
 
-    async def take(self, content: Content) -> Content | None:
+    async def take(self, content: Content, scope: str = "") -> Content | None:
         """``on_user_message`` and the user's event, for a content that is about to be sent (LIVE-3, LIVE-7).
 
-        To be awaited by the agent's live body itself, in the task that yields its events. Gives what is to be sent;
-        None when it was dropped.
+        To be awaited by the agent's live body itself, in the task that yields its events. Gives what is to be sent, as
+        it was stored: without the credentials in it (crosscutting AUTH-32); None when it was dropped.
+
+        Args:
+            scope: isolation scope of the event: that of a task which hears it in the model's place (core RUN-16).
+                Answers carry the scopes of their calls.
         """
-        return await self._take(content)
+        return await self._take(content, scope)
 
     def take_handle(self) -> str | None:
         """The resumption handle that the caller gave, once: it belongs to the first connection of the run (LIVE-9)."""

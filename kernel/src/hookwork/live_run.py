@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from hookwork.activation import COMPLETED, Activation, checked
 from hookwork.artifacts import save_blobs
+from hookwork.credentials import take_answers
 from hookwork.entry import decide
 from hookwork.ephemeral import EphemeralScope
 from hookwork.errors import (
     ConfigurationError,
+    InvalidResumeResponse,
     NothingToResume,
     RunStateError,
-    UnsupportedOperationError,
     ValidationError,
 )
 from hookwork.invocation import RunConfig
@@ -177,11 +178,7 @@ class LiveCore(RunCore):
         assert self.entry is not None
         agent = self.entry.agent
         try:
-            if not agent.live:
-                raise UnsupportedOperationError(
-                    f"agent {agent.name!r} ({type(agent).__name__}) does not support live; use runner.run(), or an "
-                    "LlmAgent or SequentialAgent as root"
-                )
+            agent.check_live()
             if self.channel.config.save_live_blob and inv.artifacts is None:
                 raise ConfigurationError(
                     "save_live_blob needs an artifact service; give the runner one, e.g. Runner(..., "
@@ -235,7 +232,7 @@ class LiveCore(RunCore):
     def _judge(self, content: Content) -> None:
         """Refuse answers to nothing before they are queued (RES-7). Raises what `decide` raises."""
         if self.session is not None and content.function_responses:
-            self._answers(content)
+            self._answers(take_answers(self.session, content, EphemeralScope(None)))  # credentials: taken when stored
 
     def _answers(self, content: Content) -> list[tuple[str, Content]]:
         """The usable answers of a content, by isolation scope."""
@@ -249,30 +246,40 @@ class LiveCore(RunCore):
             )
         return list(entry.messages)
 
-    async def _take_content(self, content: Content) -> Content | None:
+    async def _take_content(self, content: Content, scope: str) -> Content | None:
         """``on_user_message``, then the user's event is stored; the content as it is to be sent, None: nothing is."""
         inv, ctx = self.inv, self.hook_context
         assert inv is not None
         assert ctx is not None
         assert self.entry is not None
+        try:
+            content = self._without_secrets(inv, content)
+        except (NothingToResume, InvalidResumeResponse) as error:
+            _tell_dropped(error)
+            return None
         inv.user_messages += 1
         ctx.enter_at(self.entry.agent, f"run/{inv.user_messages}")
         if inv.hooks.on_user_message:
             replaced = await first(inv.hooks.on_user_message, "on_user_message", ctx, content)
             if replaced is not None:
                 content = check_content(user_content(checked(replaced[0], Content, replaced[1], "on_user_message")))
-        messages: list[tuple[str, Content]] = [("", content)]
+                content = self._without_secrets(inv, content)
+        messages: list[tuple[str, Content]] = [(scope, content)]
         if content.function_responses:
             try:
                 messages = self._answers(content)
-            except (NothingToResume, ValidationError) as error:  # it was usable when it was sent: answered meanwhile
-                logger.warning("an answer sent to a live run was dropped: %s", error)
+            except (NothingToResume, InvalidResumeResponse, ValidationError) as error:
+                _tell_dropped(error)
                 return None
         parts: list[Any] = []
         for scope, message in messages:
             parts.extend((await self._store_message(inv, scope, message)).parts)
         inv.user_content = content.replace(parts=parts)
         return inv.user_content
+
+    def _without_secrets(self, inv: Invocation, content: Content) -> Content:
+        """A content as it may be stored, shown and sent; credentials in it go to the ephemeral scope (AUTH-32)."""
+        return take_answers(inv.session, content, self.ephemeral) if content.function_responses else content
 
     async def _store_message(self, inv: Invocation, scope: str, content: Content) -> Content:
         actions = NO_ACTIONS
@@ -294,6 +301,11 @@ class LiveCore(RunCore):
             ),
         )
         return content
+
+
+def _tell_dropped(error: Exception) -> None:
+    """An answer was answered meanwhile by another one, or was sent before anybody could judge it."""
+    logger.warning("an answer sent to a live run was dropped: %s", error)
 
 
 def is_stored(event: Event) -> bool:

@@ -164,6 +164,12 @@ class LlmAgent(Agent):
     def live(self) -> bool:
         return True
 
+    def check_live(self) -> None:
+        """A planner or a code executor has no place in a live run; see `Agent.check_live`."""
+        from hookwork_llm.live.request import check_live
+
+        check_live(self)
+
     def live_body(self, ctx: InvocationContext) -> AsyncIterator[Event]:
         from hookwork_llm.live import run_live_flow
 

@@ -53,6 +53,16 @@ class SequentialAgent(ComposedAgent):
     def live(self) -> bool:
         return True
 
+    def check_live(self) -> None:
+        """Each child holds its part of a live run; see `Agent.check_live`."""
+        for child in self.sub_agents:
+            if not child.live:
+                raise UnsupportedOperationError(
+                    f"agent {child.name!r} ({type(child).__name__}) in the live sequence {self.name!r} does not "
+                    "support live; only LLM and sequential agents do"
+                )
+            child.check_live()
+
     async def live_body(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
         """The children live, one after the other in one session (core LIVE-20).
 
@@ -64,13 +74,8 @@ class SequentialAgent(ComposedAgent):
         """
         from hookwork.live_run import activate_live, channel_of
 
+        self.check_live()
         channel = channel_of(ctx)
-        deaf = next((child for child in self.sub_agents if not child.live), None)
-        if deaf is not None:
-            raise UnsupportedOperationError(
-                f"agent {deaf.name!r} ({type(deaf).__name__}) in the live sequence {self.name!r} does not support "
-                "live; only LLM and sequential agents do"
-            )
         channel.listening = False
         for child in self.sub_agents:
             if ctx.ended or channel.closed:

@@ -8,7 +8,7 @@ from typing import Any
 from hookwork.platform import new_uuid, timestamp
 from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part
 from hookwork.records.event import NO_ACTIONS, Event, EventActions
-from hookwork.records.history import is_model_turn
+from hookwork.records.history import Call, is_model_turn
 from hookwork.records.metadata import ModelResponse
 from hookwork_llm.flow import event_of
 from hookwork_llm.live.assembler import Piece
@@ -71,15 +71,31 @@ class EventMaker:
         return flow.inv.attach(event, flow.request_buffer)
 
     def _actions(self, response: ModelResponse) -> EventActions:
-        """``output_key`` gets each whole text the agent says (LLM-10)."""
+        """``output_key`` gets each whole text the agent says (LLM-10).
+
+        With ``output_schema`` it gets the object that the tool takes, on an event of its own.
+        """
         agent = self._flow.agent
-        if agent.output_key is None or response.partial or response.interrupted or calls_of(response):
+        if (
+            agent.output_key is None
+            or self._flow.prepared.schema is not None
+            or response.partial
+            or response.interrupted
+            or calls_of(response)
+        ):
             return NO_ACTIONS
         return self._flow.output_actions(response)
 
     def interrupted_calls(self, calls: Sequence[FunctionCall]) -> Event:
         """The response to long-running calls that the end of the session cut: they wait for nobody (core HND-5)."""
-        error = {"error": "interrupted: the session ended before this call had a result"}
+        return self._closing(calls, "interrupted: the session ended before this call had a result")
+
+    def withdrawn_calls(self, calls: Sequence[Call]) -> Event:
+        """The response to calls that the model withdrew before they had a result (models LIVE-7)."""
+        return self._closing(calls, "cancelled: the model withdrew this call before it had a result")
+
+    def _closing(self, calls: Sequence[Call | FunctionCall], text: str) -> Event:
+        error = {"error": text}
         parts = [Part(function_response=FunctionResponse(id=call.id, name=call.name, response=error)) for call in calls]
         return self._own(content=Content(role="user", parts=parts), node_info=self._flow.path_info)
 

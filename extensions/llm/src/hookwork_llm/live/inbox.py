@@ -195,13 +195,14 @@ class Crew:
     not reach a tool.
     """
 
-    __slots__ = ("_context", "_ended", "_inbox", "_tasks")
+    __slots__ = ("_context", "_inbox", "_tasks", "ended")
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
         self._tasks: set[asyncio.Task[None]] = set()
         self._context = contextvars.copy_context()
-        self._ended = False
+        #: no task is to be started any more.
+        self.ended = False
 
     def start(self, work: Coroutine[Any, Any, None], then: Callable[[], None] | None = None) -> asyncio.Task[None]:
         """Run something beside the session; ``then`` is called when it is over, however it ended."""
@@ -213,7 +214,7 @@ class Crew:
             error = None if task.cancelled() else task.exception()
             if then is not None:
                 then()
-            if error is not None and not self._ended:
+            if error is not None and not self.ended:
                 self._inbox.post(Failed(error))
 
         task.add_done_callback(over)
@@ -226,5 +227,5 @@ class Crew:
 
     async def end(self) -> None:
         """Cancel what still runs and wait until it has ended."""
-        self._ended = True
+        self.ended = True
         await self.cancel(list(self._tasks))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hookwork.context import ToolContext
-from hookwork.errors import DuplicateToolError
+from hookwork.errors import DuplicateToolError, UnsupportedOperationError
 from hookwork.model import ModelRequest
 from hookwork.records.request import FunctionDeclaration
 from hookwork.tool import FunctionLike, StreamingLike, Tool, capability, pack_tool
 from hookwork_llm.flow import Flow
+from hookwork_llm.structured_output import INSTRUCTION, SET_MODEL_RESPONSE, SetModelResponseTool
+
+if TYPE_CHECKING:
+    from hookwork_llm.agent import LlmAgent
 
 STOP_STREAMING = "stop_streaming"
 TASK_COMPLETED = "task_completed"
@@ -59,6 +63,22 @@ def is_streaming(tool: Tool | None) -> bool:
     return tool is not None and capability(tool, FunctionLike) is None and capability(tool, StreamingLike) is not None
 
 
+def check_live(agent: LlmAgent) -> None:
+    """Refuse what a live session of an agent could only leave out in silence.
+
+    Both of them read a whole answer before anybody sees it and have the model called again; a live model speaks on.
+
+    Raises:
+        UnsupportedOperationError: names agent and field.
+    """
+    for name, what in (("planner", "a planner"), ("code_executor", "a code executor")):
+        if getattr(agent, name) is not None:
+            raise UnsupportedOperationError(
+                f"agent {agent.name!r} has {what} ({name}=…), which live runs do not have; use runner.run() for it, or "
+                f"give the live run an agent without: agent.clone({name}=None)"
+            )
+
+
 class LiveFlow(Flow):
     """What the agent's live call shares with its typed one: tools, prompt, places, events."""
 
@@ -71,6 +91,7 @@ class LiveFlow(Flow):
     async def build_request(self) -> ModelRequest:
         """The request by the normal stages but compaction (core LIVE-4, CMP-14), with the tools of live sessions."""
         request = await super().build_request()
+        self._ask_for_object_by_tool(request)
         if self.ends_by_tool:
             if TASK_COMPLETED in request.tools:
                 raise DuplicateToolError(
@@ -82,3 +103,14 @@ class LiveFlow(Flow):
         if any(is_streaming(tool) for tool in request.tools.values()):
             pack_tool(request, StopStreamingTool())
         return request
+
+    def _ask_for_object_by_tool(self, request: ModelRequest) -> None:
+        """No connection takes a response schema: `output_schema` is asked for by the tool of OUT-2, whatever the model
+        does in typed turns. What it takes becomes the final event (OUT-3).
+        """
+        schema = self.prepared.schema
+        if schema is None or request.config.response_json_schema is None or SET_MODEL_RESPONSE in request.tools:
+            return
+        request.update_config(response_json_schema=None, response_mime_type=None)
+        pack_tool(request, SetModelResponseTool(schema))
+        request.append_instruction(INSTRUCTION)

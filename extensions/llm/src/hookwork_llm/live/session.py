@@ -43,8 +43,9 @@ from hookwork_llm.live.line import Line
 from hookwork_llm.live.outbox import Outbox
 from hookwork_llm.live.recorder import Recorder
 from hookwork_llm.live.recovery import Recovery
-from hookwork_llm.live.request import LiveFlow
+from hookwork_llm.live.request import LiveFlow, check_live
 from hookwork_llm.live.streams import Streams
+from hookwork_llm.live.tasks import LiveTasks
 from hookwork_llm.live.transcript import Transcript
 from hookwork_llm.standing import hand_over_is_due, sort_calls
 
@@ -80,6 +81,7 @@ class LiveSession:
 
     def __init__(self, agent: LlmAgent, ctx: InvocationContext) -> None:
         assert isinstance(ctx.activation, LiveActivation)
+        check_live(agent)
         self.agent = agent
         self.ctx = ctx
         self.channel = channel_of(ctx)
@@ -91,6 +93,7 @@ class LiveSession:
         self.streams = Streams(self.flow, self.crew, self.say)
         self._model = self.flow.prepared.require_model()
         self.tools = LiveTools(self, self._model.capabilities.max_parallel_live_tools)
+        self.tasks = LiveTasks(self)
         self.outbox = Outbox()
         self.recovery = Recovery(self.channel.take_handle())
         self.recorder: Recorder | None = None
@@ -98,8 +101,8 @@ class LiveSession:
             kept_at = ctx.callback(DeltaBuffer(), f"live/{self.inv.user_messages}")
             self.recorder = Recorder(kept_at, agent.name, self.flow.path_info)
         self._intake = Intake(self)
-        self._maker = EventMaker(self.flow)
-        self._transcript = Transcript(self.flow, self._maker, self.tools.run, lambda: self.tools.batches > 0)
+        self.maker = EventMaker(self.flow)
+        self._transcript = Transcript(self.flow, self.maker, self.tools.run, lambda: self.tools.batches > 0)
         #: id of a call here → the id that the server gave it.
         self._server_ids: dict[str, str | None] = {}
         self._request = ModelRequest()
@@ -127,6 +130,7 @@ class LiveSession:
                 for event in await self._dealt_with(item):
                     yield event
                     self._transcript.stored(event)
+                    self.tasks.stored(event)
                 acknowledge(item)
                 if self._error is not None:
                     raise self._error
@@ -163,11 +167,14 @@ class LiveSession:
             case LineDown():
                 return await self._line_is_down(item.error)
             case ToolsDone():
+                await self._intake.take_early()
+                self.tasks.work()
                 return self._transcript.show_what_waits()
             case Redial():
                 self._dial()
             case Closed():
                 self._closing = True
+                await self._intake.take_early(all_of_them=True)
                 self.crew.start(self._leave_after_sending())
             case Leave():
                 self._over = True
@@ -248,8 +255,10 @@ class LiveSession:
             self.recovery.go_away = True
         if told.get(CANCELLED_CALLS):
             own = {given: mine for mine, given in self._server_ids.items()}
-            self.tools.withdraw(own.get(call_id, call_id) for call_id in told[CANCELLED_CALLS])
-        self._maker.count(message, message.model_version or self._request.model or self._model.name)
+            withdrawn = [own.get(call_id, call_id) for call_id in told[CANCELLED_CALLS]]
+            self.tools.withdraw(withdrawn)
+            self.tasks.withdraw(withdrawn)
+        self.maker.count(message, message.model_version or self._request.model or self._model.name)
         events = self._transcript.message(message)
         for event in events:
             if any(part.inline_data is not None for part in (event.content.parts if event.content else ())):
@@ -298,7 +307,7 @@ class LiveSession:
             if response is not None and response.id in self._server_ids:
                 part = part.replace(function_response=response.replace(id=self._server_ids[response.id]))
             parts.append(part)
-        self._maker.calls_answered()
+        self.maker.calls_answered()
         self.outbox.content(content.replace(parts=parts))
 
     def stored_form(self, event: Event) -> Event:
@@ -338,7 +347,7 @@ class LiveSession:
             if event.author == self.agent.name and path.startswith(f"{self.ctx.path}/")
         ]
         if cut:
-            events.append(self._maker.interrupted_calls([self.inv.in_flight.pop(path)[1] for path in cut]))
+            events.append(self.maker.interrupted_calls([self.inv.in_flight.pop(path)[1] for path in cut]))
         left = self.flow.left_writes()
         if left is not None and not events:
             events.append(left)
@@ -349,7 +358,7 @@ class LiveSession:
         view = self.ctx.view
         if self.inv.ended or view.record is None or self.agent.standing(view) is not Standing.PENDING:
             return None
-        return None if sort_calls(view, self.agent, self.ctx).executable else self._maker.end()
+        return None if sort_calls(view, self.agent, self.ctx).executable else self.maker.end()
 
     async def _salvage(self) -> list[Event]:
         """The session ends by an error: what was said and done before it is stored all the same."""
