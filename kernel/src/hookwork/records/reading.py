@@ -58,25 +58,27 @@ def _record_reader(kind: type[Record]) -> Reader:
         values: dict[str, Any] = {}
         unknown: dict[str, Any] | None = None
         for key, value in document.items():
-            row = table.get(key)
-            if row is None:
+            try:
+                name, exact, reader, better = table[key]
+            except KeyError:
                 if unknown is None:
                     unknown = {}
                 unknown[key] = value
                 continue
-            name, exact, reader, better = row
-            if value is None or (name in values and _is_outdone(document, better)):
-                continue
-            if type(value) is exact or reader is None:
+            if type(value) is exact:
                 values[name] = value
-                continue
-            try:
-                values[name] = reader(value)
-            except Fault as fault:
-                if _is_outdone(document, better):
-                    continue
-                fault.steps.append(key)
-                raise
+            elif value is not None:
+                try:
+                    values[name] = value if reader is None else reader(value)
+                except Fault as fault:
+                    if _is_outdone(document, better):
+                        continue
+                    fault.steps.append(key)
+                    raise
+        if len(values) + len(unknown or ()) < len(document):  # nulls, or several spellings of one field
+            kept = _without_outdone(document, table)
+            if len(kept) < len(document):
+                return read(kept)
         if unknown is not None:
             if unfold is not None:
                 unfold(values, unknown)
@@ -109,6 +111,15 @@ def _deferred(table: dict[str, _Row], field: Field, spellings: tuple[str, ...]) 
         return reader(value)
 
     return read
+
+
+def _without_outdone(document: dict[str, Any], table: dict[str, _Row]) -> dict[str, Any]:
+    """The document without nulls, and with the winner alone of several spellings (COD-2)."""
+    return {
+        key: value
+        for key, value in document.items()
+        if value is not None and not (key in table and _is_outdone(document, table[key][3]))
+    }
 
 
 def _is_outdone(document: dict[str, Any], better: tuple[str, ...]) -> bool:
