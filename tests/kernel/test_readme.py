@@ -27,7 +27,11 @@ def test_every_hook_stands_in_the_readme_with_its_rule_and_text(table: dict, spe
         assert f"| `{name}({', '.join(parameters)})` | {rule.name.lower()} | {first_line} |" in text
 
 
-def test_the_example_greets() -> None:
-    block = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)[0]
-    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=True)
-    assert done.stdout == "Hello world\n"
+def test_the_examples_print_what_they_say() -> None:
+    greeting, state, *_ = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    for block, told in (
+        (greeting, "Hello world\n"),
+        (state, "Visit 1, draft: False\nErasedUser(sessions=1, artifacts=0, memories=0)\n"),
+    ):
+        done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=True)
+        assert done.stdout == told
