@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from tests.gemini.interactions_service import InteractionsService
 from tests.gemini.live_service import LiveServer, live_server
 from tests.gemini.service import Service, served
 
@@ -23,6 +24,20 @@ def running_service() -> Iterator[Service]:
 def service(running_service: Service) -> Service:
     running_service.reset()
     return running_service
+
+
+@pytest.fixture(scope="session")
+def running_interactions() -> Iterator[InteractionsService]:
+    service = InteractionsService()
+    with served(service) as url:
+        service.url = url
+        yield service
+
+
+@pytest.fixture
+def kept(running_interactions: InteractionsService) -> InteractionsService:
+    running_interactions.reset()
+    return running_interactions
 
 
 @pytest.fixture(autouse=True)

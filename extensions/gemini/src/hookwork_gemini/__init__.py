@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hookwork_gemini.caching import ContextCache
     from hookwork_gemini.conversion import config_from_genai, from_genai, to_genai
+    from hookwork_gemini.interactions.settings import Interactions
     from hookwork_gemini.model import GeminiModel
 
 _HOMES = {
     "ContextCache": "caching",
     "GeminiModel": "model",
+    "Interactions": "interactions.settings",
     "config_from_genai": "conversion",
     "from_genai": "conversion",
     "to_genai": "conversion",
 }
 
-__all__ = ["ContextCache", "GeminiModel", "config_from_genai", "from_genai", "to_genai"]
+__all__ = ["ContextCache", "GeminiModel", "Interactions", "config_from_genai", "from_genai", "to_genai"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -18,13 +18,20 @@ async def note(response: Any) -> None:
         noted.append(response)
 
 
-async def whole_of(client: Any, model: str, contents: list[Any], config: Any, noted: list[Any]) -> Any:
-    """The answer of an unstreamed call; HTTP responses are added to ``noted`` as they come."""
+@contextmanager
+def noting(noted: list[Any]) -> Iterator[None]:
+    """Add the HTTP responses of what is awaited inside to ``noted``."""
     token = _responses.set(noted)
     try:
-        return await client.aio.models.generate_content(model=model, contents=contents, config=config)
+        yield
     finally:
         _responses.reset(token)
+
+
+async def whole_of(client: Any, model: str, contents: list[Any], config: Any, noted: list[Any]) -> Any:
+    """The answer of an unstreamed call; HTTP responses are added to ``noted`` as they come."""
+    with noting(noted):
+        return await client.aio.models.generate_content(model=model, contents=contents, config=config)
 
 
 async def stream_of(
@@ -38,11 +45,8 @@ async def stream_of(
     chunks = await client.aio.models.generate_content_stream(model=model, contents=contents, config=config)
     try:
         while True:
-            token = _responses.set(noted)
-            try:
+            with noting(noted):
                 chunk = await anext(chunks, None)
-            finally:
-                _responses.reset(token)
             if chunk is None:
                 return
             yield chunk

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec import structs
+
 from hookwork.model import ModelCapabilities
 
 GEMINI_API = "gcp.gemini"
@@ -21,6 +23,16 @@ def version_of(name: str) -> float | None:
     """The generation in a model's name: ``gemini-2.5-flash`` → 2.5; None for a name without a number (CAP-2)."""
     found = _VERSION.match(name.rpartition("/")[2].lower())
     return float(found[1]) if found is not None else None
+
+
+def by_interactions(capabilities: ModelCapabilities) -> ModelCapabilities:
+    """The same model through the Interactions API: calls and results are paired by their ids there."""
+    return structs.replace(
+        capabilities,
+        pairs_calls_by_id=True,
+        output_schema_with_tools=False,
+        builtin_tools=frozenset(("google_search", "google_maps", "url_context", "code_execution")),
+    )
 
 
 def capabilities_of(name: str, *, vertexai: bool) -> ModelCapabilities:

@@ -109,7 +109,7 @@ def _http_options(config: ClientConfig) -> Any:
     if isinstance(given, Mapping):
         given = types.HttpOptions(**given)
     options = given.model_copy() if given is not None else types.HttpOptions()
-    options.retry_options = None
+    options.retry_options = types.HttpRetryOptions(attempts=1)  # unset, interactions would be tried five times
     if config.base_url is not None:
         options.base_url = config.base_url
     if config.api_version is not None:

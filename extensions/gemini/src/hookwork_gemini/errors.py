@@ -9,13 +9,14 @@ from contextlib import suppress
 from typing import Any
 
 from hookwork.errors import ModelError
+from hookwork_gemini.strictness import lacking_parameter
 from hookwork_modelkit import model_error, refusal, transport_error
 from hookwork_modelkit.retry_after import seconds_of
 
 _RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
+_QUOTA_FAILURE = "type.googleapis.com/google.rpc.QuotaFailure"
+_PLAIN = re.compile(r"[\w./-]{1,120}")
 _ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
-#: How the SDK says that a backend lacks a parameter.
-_LACKING = re.compile(r"^([A-Za-z_]\w*) parameter is (?:only supported|not supported)")
 
 _NO_CREDENTIALS = (
     "set GOOGLE_CLOUD_PROJECT and Application Default Credentials, or give project, location and credentials"
@@ -36,6 +37,9 @@ def translate(
 
     if isinstance(error, APIError):
         return _answered(provider, model, error, started)
+    of_interaction = _of_interaction(provider, model, error, started)
+    if of_interaction is not None:
+        return of_interaction
     if isinstance(error, DefaultCredentialsError):
         return unusable_client(provider, model, error, vertexai=True, has_key=False)
     body = unread_message(error)
@@ -44,10 +48,43 @@ def translate(
     if isinstance(error, UnknownApiResponseError) or (answered and _is_of_the_sdk(provider, model, error)):
         return model_error(provider, model, kind="invalid_response", retryable=False, started=started)
     if type(error) is ValueError and not started:
-        found = _LACKING.match(str(error))
-        detail = f"this backend does not take {found[1]!r}" if found else "the SDK refuses the request; see the cause"
+        name = lacking_parameter(error)
+        detail = f"this backend does not take {name!r}" if name else "the SDK refuses the request; see the cause"
         return refusal(provider, model, detail)
     return None
+
+
+def _of_interaction(provider: str, model: str, error: Exception, started: bool) -> ModelError | None:
+    """The ModelError of an exception of the SDK's Interactions client, told by names: its classes are not public."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if "ContinuationInterruptedError" in names and error.__cause__ is not None:
+        cause = error.__cause__
+        known = translate(provider, model, cause, started=True) if isinstance(cause, Exception) else None
+        return known or transport_error(provider, model, cause, started=True)
+    if "GeminiNextGenAPIClientError" not in names or "APIConnectionError" in names:
+        return None  # a lost connection is known by its name
+    body, status = getattr(error, "body", None), getattr(error, "status_code", None)
+    fault = _fault_in(body)
+    code = fault.get("status") or fault.get("code")
+    number = status if isinstance(status, int) and status >= 400 else None
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    return model_error(
+        provider,
+        model,
+        status=number,
+        code=str(code) if isinstance(code, str) else "",
+        kind="auth" if is_bad_key(body) else "",
+        headers=dict(headers) if headers else None,
+        started=started,
+        **_limits(body, number),
+    )
+
+
+def _fault_in(body: Any) -> Mapping[str, Any]:
+    if isinstance(body, list) and len(body) == 1:
+        body = body[0]
+    fault = body.get("error") if isinstance(body, Mapping) else None
+    return fault if isinstance(fault, Mapping) else {}
 
 
 def _is_of_the_sdk(provider: str, model: str, error: Exception) -> bool:
@@ -90,8 +127,8 @@ def _of_body(provider: str, model: str, body: Mapping[str, Any], started: bool) 
         status=number if isinstance(number, int) and number >= 400 else None,
         code=fault.get("status"),
         kind="auth" if is_bad_key(fault) else "",
-        retry_after=_retry_delay(body),
         started=started,
+        **_limits(body, number),
     )
 
 
@@ -120,8 +157,8 @@ def _answered(provider: str, model: str, error: Any, started: bool) -> ModelErro
         code=error.status,
         kind="auth" if is_bad_key(error.details) else "",
         headers=dict(headers) if headers else None,
-        retry_after=_retry_delay(error.details),
         started=started,
+        **_limits(error.details, status),
     )
 
 
@@ -139,6 +176,36 @@ def _retry_delay(details: Any) -> float | None:
         if entry.get("@type") == _RETRY_INFO:
             return seconds_of(entry.get("retryDelay"))
     return None
+
+
+def _limits(details: Any, status: Any) -> dict[str, Any]:
+    """What an error says about waiting: how long, which quota is used up, and what to do (models Beyond: clear 429)."""
+    after = _retry_delay(details)
+    found: dict[str, Any] = {"retry_after": after}
+    if status != 429:
+        return found
+    quotas = list(dict.fromkeys(_quotas(details)))
+    daily = any("PerDay" in quota for quota in quotas)
+    told = f"the quota {', '.join(quotas)} is used up" if quotas else "too many requests, or the quota is used up"
+    if daily:
+        found["retryable"] = False
+        found["detail"] = f"{told} for today; ask for a higher one, or use another model or project"
+        return found
+    wait = f"wait {after:g} s" if after is not None else "wait"
+    found["detail"] = (
+        f"{told}; {wait}, lower the rate, set a retry policy (retry=True), ask for a higher quota, or use another model"
+    )
+    return found
+
+
+def _quotas(details: Any) -> Iterator[str]:
+    """Names of the quotas that an error says are used up (google.rpc.QuotaFailure); only what is a plain name."""
+    for entry in _entries(details):
+        violations = entry.get("violations") if entry.get("@type") == _QUOTA_FAILURE else None
+        for violation in violations if isinstance(violations, list) else ():
+            name = violation.get("quotaId") or violation.get("quotaMetric") if isinstance(violation, Mapping) else None
+            if isinstance(name, str) and _PLAIN.fullmatch(name):
+                yield name
 
 
 def _entries(details: Any) -> Iterator[Mapping[str, Any]]:

@@ -16,9 +16,12 @@ from hookwork.records.metadata import ModelResponse
 from hookwork_gemini.cached_calls import CachedCalls
 from hookwork_gemini.caching import ContextCache
 from hookwork_gemini.calling import stream_of, whole_of
-from hookwork_gemini.capabilities import capabilities_of
+from hookwork_gemini.capabilities import by_interactions, capabilities_of
 from hookwork_gemini.client import CLIENTS, ClientConfig, make_client, uses_vertexai
+from hookwork_gemini.counts import counted
+from hookwork_gemini.interactions.settings import Interactions
 from hookwork_gemini.requests import Door, Prepared
+from hookwork_gemini.strictness import Strictness
 from hookwork_modelkit import (
     ModelClients,
     RetryPolicy,
@@ -31,6 +34,7 @@ from hookwork_modelkit import (
 
 if TYPE_CHECKING:
     from hookwork.live import LiveConnection, LiveRunConfig
+    from hookwork_gemini.interactions.calls import InteractionCalls
 
 Responses = AsyncGenerator[ModelResponse, None]
 
@@ -38,6 +42,22 @@ Responses = AsyncGenerator[ModelResponse, None]
 _NOTHING = ModelResponse(content=Content(role="model", parts=[]), turn_complete=True)
 #: A resource name of Vertex AI says where it is.
 _PLACE = re.compile(r"^projects/([^/]+)/locations/([^/]+)/")
+
+
+def _backend(name: str, vertexai: bool | None, *, api_key: Any, credentials: Any, place: Any) -> bool:
+    """Whether a model is one of Vertex AI.
+
+    Raises:
+        ConfigurationError: no name, or arguments that exclude each other.
+    """
+    if not name:
+        raise ConfigurationError("a Gemini model needs a name, 'gemini-2.5-flash' for example")
+    if api_key and credentials is not None:
+        raise ConfigurationError(f"model {name!r}: api_key and credentials exclude each other; give one of them")
+    of_vertexai = bool(place or credentials is not None)
+    if vertexai is False and of_vertexai:
+        raise ConfigurationError(f"model {name!r}: project, location and credentials are for Vertex AI only")
+    return of_vertexai or name.startswith("projects/") or uses_vertexai() if vertexai is None else vertexai
 
 
 class GeminiModel(Model):
@@ -61,6 +81,10 @@ class GeminiModel(Model):
         retry: a `hookwork_modelkit.RetryPolicy`, a dict of its fields, a number of attempts, or True. Default: none.
         context_cache: a `hookwork_gemini.ContextCache`, a dict of its fields, or True: keep long beginnings of
             conversations on the server. Default: no caches.
+        interactions: `hookwork_gemini.Interactions`, a dict of its fields, or True: speak the Interactions API, where
+            the service keeps conversations. Default: generateContent.
+        unsupported: what becomes of a setting that the service lacks: ``error``, or ``warn``: it is left out, with one
+            warning.
 
     Raises:
         ConfigurationError: no name, or arguments that exclude each other. Nothing is connected before the first call.
@@ -83,19 +107,13 @@ class GeminiModel(Model):
         http_options: Any = None,
         retry: RetryPolicy | Mapping[str, Any] | bool | int | None = None,
         context_cache: ContextCache | Mapping[str, Any] | bool | None = None,
+        interactions: Interactions | Mapping[str, Any] | bool | None = None,
+        unsupported: str = "error",
     ) -> None:
-        if not name:
-            raise ConfigurationError("a Gemini model needs a name, 'gemini-2.5-flash' for example")
-        if api_key and credentials is not None:
-            raise ConfigurationError(f"model {name!r}: api_key and credentials exclude each other; give one of them")
-        if vertexai is False and (project or location or credentials is not None):
-            raise ConfigurationError(f"model {name!r}: project, location and credentials are for Vertex AI only")
-        if vertexai is None:
-            resource = name.startswith("projects/")
-            vertexai = bool(project or location or credentials is not None or resource) or uses_vertexai()
-        place = _PLACE.match(name)
-        if place is not None and vertexai and not api_key:
-            project, location = project or place[1], location or place[2]
+        vertexai = _backend(name, vertexai, api_key=api_key, credentials=credentials, place=project or location)
+        found = _PLACE.match(name)
+        if found is not None and vertexai and not api_key:
+            project, location = project or found[1], location or found[2]
         self.name = name
         self.capabilities: ModelCapabilities = capabilities_of(name, vertexai=vertexai)
         self.retry = RetryPolicy.of(retry)
@@ -113,11 +131,25 @@ class GeminiModel(Model):
             http_options=http_options,
         )
         self._config.check(name)
-        self._door = Door(name, self.capabilities.provider, vertexai=vertexai)
+        self._strictness = strictness = Strictness(self.capabilities.provider, unsupported)
+        self._door = Door(name, self.capabilities.provider, vertexai=vertexai, strictness=strictness)
         cache = ContextCache.of(context_cache)
+        self._interactions = self._spoken(Interactions.of(interactions), strictness)
+        if cache is not None and self._interactions is not None:
+            raise ConfigurationError(
+                f"model {name!r}: interactions keep conversations by themselves; leave out context_cache"
+            )
         self._caching = CachedCalls(cache, self._door) if cache is not None else None
         self._clients: ModelClients[Any] = ModelClients(CLIENTS)
         self._making: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+    def _spoken(self, settings: Interactions | None, strictness: Strictness) -> InteractionCalls | None:
+        if settings is None:
+            return None
+        from hookwork_gemini.interactions.calls import InteractionCalls
+
+        self.capabilities = by_interactions(self.capabilities)
+        return InteractionCalls(settings, self.name, self.capabilities.provider, strictness)
 
     def __repr__(self) -> str:
         return f"GeminiModel({self.name!r}, vertexai={self._config.vertexai})"
@@ -143,9 +175,15 @@ class GeminiModel(Model):
 
     async def _called(self, request: ModelRequest, stream: bool, received: list[Any]) -> Responses:
         client = await self._client()
+        if self._interactions is not None:
+            async with aclosing(self._interactions.responses(client, request, stream, received)) as responses:
+                async for response in responses:
+                    yield response
+            return
 
         def ask(asked: ModelRequest) -> Responses:
-            return self._asked(client, self._door.prepare(asked), stream, received)
+            prepared = self._door.prepare(asked)
+            return (self._leniently if self._strictness.warns else self._asked)(client, prepared, stream, received)
 
         caching = self._caching
         if caching is None or request.config.cached_content is not None or not request.contents:
@@ -156,17 +194,31 @@ class GeminiModel(Model):
             async for response in responses:
                 yield response
 
+    async def _leniently(self, client: Any, prepared: Prepared, stream: bool, received: list[Any]) -> Responses:
+        """As `_asked`; a setting that the SDK knows for the other backend only is left out (``unsupported="warn"``)."""
+        while True:
+            try:
+                async with aclosing(self._asked(client, prepared, stream, received)) as responses:
+                    async for response in responses:
+                        yield response
+                return
+            except ValueError as error:  # before anything was sent
+                config = self._strictness.without_lacking(prepared.model, prepared.config, error)
+                if config is None:
+                    raise
+                prepared = prepared._replace(config=config)
+
     async def _asked(self, client: Any, prepared: Prepared, stream: bool, received: list[Any]) -> Responses:
         from hookwork_gemini.conversion import as_text
 
         provider, model = self.capabilities.provider, prepared.model
         if not stream:
-            whole = whole_response(as_text(await whole_of(client, *prepared, received)))
+            whole = counted(whole_response(as_text(await whole_of(client, *prepared, received))))
         else:
             aggregator = StreamAggregator(provider=provider, model=model)
             async with aclosing(stream_of(client, *prepared, received)) as chunks:
                 async for chunk in chunks:
-                    yield aggregator.add(convert_response(as_text(chunk)))
+                    yield aggregator.add(counted(convert_response(as_text(chunk))))
             whole = aggregator.finish()
         if whole == _NOTHING:
             from hookwork_gemini.errors import no_response

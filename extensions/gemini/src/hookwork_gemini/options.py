@@ -24,6 +24,8 @@ class _Table(msgspec.Struct, kw_only=True, omit_defaults=True):
     headers: dict[str, str] | None = None
     retry: bool | int | dict[str, Any] | None = None
     context_cache: bool | dict[str, Any] | None = None
+    interactions: bool | dict[str, Any] | None = None
+    unsupported: str | None = None
 
 
 def options_from(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from hookwork_gemini.declarations import response_schema_json, tool_json
 from hookwork_gemini.fitting import for_gemini_api, for_vertexai
 from hookwork_gemini.foreign import insists_on_signatures, signed, unnoted
 from hookwork_gemini.identity import identified
+from hookwork_gemini.strictness import Strictness
 from hookwork_modelkit import InexpressibleSchema, refusal
 
 #: The API answers a user turn only (GEM-6).
@@ -41,13 +42,14 @@ class Prepared(NamedTuple):
 class Door:
     """Turns the requests of one model on one backend into SDK calls; holds no state of a call."""
 
-    __slots__ = ("_schema", "_settings", "_sign", "_tool", "name", "provider", "vertexai")
+    __slots__ = ("_schema", "_settings", "_sign", "_strictness", "_tool", "name", "provider", "vertexai")
 
-    def __init__(self, name: str, provider: str, *, vertexai: bool) -> None:
+    def __init__(self, name: str, provider: str, *, vertexai: bool, strictness: Strictness | None = None) -> None:
         self.name = name
         self.provider = provider
         self.vertexai = vertexai
         self._sign = insists_on_signatures(name)
+        self._strictness = strictness if strictness is not None else Strictness(provider, "error")
         # What an agent says of itself is the same in every call: it is read once. The SDK only reads what it is given.
         self._settings = lru_cache(_KEPT)(self._read_settings)
         self._schema = lru_cache(_KEPT)(self._read_schema)
@@ -101,6 +103,8 @@ class Door:
         if labels and not self.vertexai:
             warn_once("labels", "left labels out of a request: the Gemini API does not take them")
             labels = None
+        if (config.candidate_count or 0) > 1:
+            warn_once("candidates", "only the first candidate of an answer is read; the others are paid for as well")
         rest = config.replace(tools=(), system_instruction=None, response_schema=None, http_options=None, labels=labels)
         try:
             result = self._settings(model, dump_json(rest)).model_copy()
@@ -143,14 +147,11 @@ class Door:
         return parsed(types.Tool, _json(said), refused=self.refusing(model, "Tool")) if said else None
 
     def refusing(self, model: str, what: str) -> Any:
-        """What to do with a key that the SDK does not know: refuse it by name."""
+        """What to do with a key that the SDK does not know: refuse it by name, or warn and leave it out."""
 
         def refuse(name: str) -> None:
-            raise refusal(
-                self.provider,
-                model,
-                f"{what} has a key {name!r} that the installed google-genai does not know; leave it out or upgrade",
-            )
+            problem = f"{what} has a key {name!r} that the installed google-genai does not know; upgrade it"
+            self._strictness.lacking(model, f"unsupported_{name}", problem)
 
         return refuse
 

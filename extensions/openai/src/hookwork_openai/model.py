@@ -17,8 +17,8 @@ from hookwork_openai.errors import sdk_error
 from hookwork_openai.options import Options, is_openai_host
 
 if TYPE_CHECKING:
+    from hookwork_modelkit.chains import Chains
     from hookwork_modelkit.clients import ModelClients
-    from hookwork_openai.responses.chains import Chains
     from hookwork_openai.sdk import Client, JsonStream
 
 _CHAT = "/chat/completions"
@@ -51,7 +51,7 @@ class OpenAIModel(Model):
         self._clients: ModelClients[Client] | None = None
         self._chains: Chains | None = None
         if self.options.chain:
-            from hookwork_openai.responses.chains import Chains
+            from hookwork_modelkit.chains import Chains
 
             self._chains = Chains()
         #: the server refused ``stream_options`` once (models CHAT-4).
@@ -172,10 +172,10 @@ class OpenAIModel(Model):
         """The responses to a request, behind the one it goes on from where that is known, else to all of it."""
         from openai import APIStatusError
 
-        from hookwork_openai.responses.chains import PREVIOUS, is_forgotten, may_chain, noted
+        from hookwork_openai.responses.chains import PREVIOUS, is_forgotten, may_chain, noted, remember, shortened
 
-        chainable = may_chain(body, how.extra_body)
-        shorter = chains.shortened(body) if chainable else None
+        chainable = may_chain(how.extra_body)
+        shorter = shortened(chains, body) if chainable else None
         previous: str = shorter["previous_response_id"] if shorter is not None else ""
         if shorter is not None:
             started = False
@@ -185,7 +185,7 @@ class OpenAIModel(Model):
                         started = True
                         if not response.partial:
                             response = noted(response, previous)
-                            chains.remember(call, request.contents, response)
+                            remember(chains, call, request.contents, response)
                         yield response
                 return
             except APIStatusError as error:
@@ -196,7 +196,7 @@ class OpenAIModel(Model):
         async with aclosing(self._asked(call, body, how, stream)) as responses:
             async for response in responses:
                 if chainable and not response.partial:
-                    chains.remember(call, request.contents, response)
+                    remember(chains, call, request.contents, response)
                 yield response
 
     async def _asked(self, call: Call, body: dict[str, Any], how: Transport, stream: bool) -> Responses:

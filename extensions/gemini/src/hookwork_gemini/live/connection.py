@@ -68,7 +68,17 @@ class GeminiLiveConnection(LiveConnection):
     # --- sending ------------------------------------------------------------------------------------------------------
 
     async def send_history(self, contents: Sequence[Content]) -> None:
-        """See `LiveConnection.send_history`."""
+        """See `LiveConnection.send_history`.
+
+        Before Gemini 3 ``turn_complete`` says whether the model is to answer: when the last role is ``user`` (LIVE-3).
+
+        A history that was announced (`connect_config`, Gemini 3) always ends with ``turn_complete=True``, whoever spoke
+        last, because that ends the history and asks for nothing: "the server will wait and at first process
+        `client_content` messages until `turn_complete` is `true`. This initial history will not trigger a model call
+        and may end with model content. After `turn_complete` is `true`, the client can start the realtime conversation
+        via `realtime_input`." (``google.genai.types.HistoryConfig``, google-genai 3.6). So the answer that a last word
+        of the user asks for is started by a short realtime text.
+        """
         told = without_audio(contents)
         if not told:
             return

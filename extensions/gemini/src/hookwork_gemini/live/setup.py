@@ -83,7 +83,10 @@ def _resume(door: Door, data: dict[str, Any]) -> None:
 
 
 def _tells_history(model: str, request: ModelRequest, data: Mapping[str, Any]) -> bool:
-    """Gemini 3 takes a history only when it was announced; a resumed session has its own (LIVE-3, LIVE-11)."""
+    """Gemini 3 takes a history only when it was announced; a resumed session has its own (LIVE-3, LIVE-11).
+
+    Without one nothing is announced: a server to which it was waits for the end of a history before it listens.
+    """
     resumption = data.get("sessionResumption")
     resumes = isinstance(resumption, Mapping) and bool(resumption.get("handle"))
     version = version_of(model)
