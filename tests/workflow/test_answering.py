@@ -17,6 +17,8 @@ from hookwork_workflow import (
     GraphChanged,
     Join,
     NodeContext,
+    NodeRunError,
+    SequentialAgent,
     Workflow,
     node,
 )
@@ -252,10 +254,86 @@ async def test_rpl_8_a_changed_graph_is_refused_unless_the_workflow_accepts_it(k
     lab = kit.Lab(build)
     await lab.run("hi")
     changed[0] = True
-    with pytest.raises(GraphChanged, match=r"go on by its invocation id .* or with allow_changed_graph=True"):
+    before = len(await lab.events())
+    for _ in range(2):  # ANS-3: nothing is stored, so the answer is refused in the same way again
+        with pytest.raises(
+            GraphChanged, match=r"nothing was stored.* answer again .* or with allow_changed_graph=True"
+        ):
+            await answered(lab, {"q": "yes"})
+        assert len(await lab.events()) == before
+    changed[0] = False
+    lab.build = build
+    assert (await answered(lab, {"q": "yes"})).outcome.output == "b(yes)"
+
+
+async def test_rpl_8_a_workflow_that_accepts_a_changed_graph_goes_on_with_it(kit: Any) -> None:
+    changed = [False]
+
+    def build() -> Any:
+        edges = START >> handoff("ask", "q") >> step("b")
+        return Workflow("wf", edges >> step("c") if changed[0] else edges, allow_changed_graph=True).as_agent()
+
+    lab = kit.Lab(build)
+    await lab.run("hi")
+    changed[0] = True
+    assert (await answered(lab, {"q": "yes"})).outcome.output == "c(b(yes))"
+
+
+async def test_rpl_8_a_run_that_is_continued_by_its_id_keeps_what_was_answered(kit: Any) -> None:
+    """The process died behind the answer, and the next one has another graph."""
+    changed = [False]
+
+    def build() -> Any:
+        edges = START >> handoff("ask", "q") >> step("b")
+        return Workflow("wf", edges >> step("c") if changed[0] else edges).as_agent()
+
+    lab = kit.Lab(build)
+    await lab.run("hi")
+    lab.store.crash_after = len(await lab.events()) + 1
+    with pytest.raises(kit.Crash):
         await answered(lab, {"q": "yes"})
-    lab.build = lambda: build(allow_changed_graph=True)
-    assert (await lab.run(invocation_id=await lab.first_invocation())).outcome.output == "c(b(yes))"
+    lab.store.revive()
+    changed[0] = True
+    with pytest.raises(GraphChanged, match="what was answered is kept: go on by its invocation id"):
+        raise (await lab.run(invocation_id=await lab.first_invocation())).error or AssertionError("it went on")
+    error = (await lab.run(answers({"q": "yes"}))).error
+    assert isinstance(error, NothingToResume)
+    assert "invocation_id" in str(error)
+    changed[0] = False
+    assert (await lab.run(invocation_id=await lab.first_invocation())).outcome.output == "b(yes)"
+
+
+@pytest.mark.parametrize("where", ["node", "agent node", "under an agent", "child"])
+async def test_rpl_8_a_changed_inner_graph_is_refused_too(kit: Any, where: str) -> None:
+    """Where the inner graph is a node, an agent or below one nothing is stored before; a child is met when it runs."""
+    changed = [False]
+
+    def build() -> Any:
+        edges = START >> handoff("ask", "q") >> step("b")
+        inner = Workflow("inner", edges >> step("c") if changed[0] else edges)
+        if where == "under an agent":
+            return SequentialAgent(name="root", sub_agents=[inner.as_agent()])
+
+        @node
+        async def parent(value: Any, ctx: NodeContext) -> Any:
+            return await ctx.run_node(inner, value)
+
+        return Workflow(
+            "wf", START >> {"node": inner, "agent node": inner.as_agent(), "child": parent}[where]
+        ).as_agent()
+
+    lab = kit.Lab(build)
+    await lab.run("hi")
+    before = len(await lab.events())
+    changed[0] = True
+    with pytest.raises(GraphChanged if where != "child" else NodeRunError, match='workflow "inner" has changed'):
+        await answered(lab, {"q": "yes"})
+    changed[0] = False
+    if where == "child":
+        assert (await lab.run(invocation_id=await lab.first_invocation())).outcome.output == "b(yes)"
+        return
+    assert len(await lab.events()) == before
+    assert (await answered(lab, {"q": "yes"})).outcome.kind == "completed"
 
 
 async def test_ask_3_a_question_of_a_child_counts_for_every_ancestor(kit: Any) -> None:

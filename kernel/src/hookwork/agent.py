@@ -230,6 +230,12 @@ class Agent:
 
         return plain_answer(payload)
 
+    def check_unchanged(self, question: Event, path: str) -> None:
+        """Raise when this agent is not any more what it was at ``path`` when a question was raised there or below.
+
+        Asked of every agent on the way to the question, before an answer to it is stored (workflow RPL-8).
+        """
+
     def span(self) -> tuple[str, dict[str, Any]]:
         """Name and attributes of the span around an entered call of this agent."""
         return f"invoke_agent {self.name}", {

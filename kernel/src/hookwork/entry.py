@@ -243,6 +243,7 @@ def _judge(session: Session, tree: AgentTree, message: Content) -> tuple[list[tu
         elif not _usable(call):
             repeated.append(call.id)
         else:
+            _check_unchanged(session.events[call.position], call.path, tree)
             _check_answer(call, response, tree)
             invocations[call.invocation_id] = None
             groups.setdefault(call.isolation_scope, []).append(part)
@@ -256,7 +257,8 @@ def _judge(session: Session, tree: AgentTree, message: Content) -> tuple[list[tu
         if not any(not part.is_empty() for part in beside):
             raise NothingToResume(
                 f"no call waits for these answers (unknown: {unknown}, already answered: {repeated}); nothing was "
-                "stored. session.open_calls lists what waits.",
+                "stored. session.open_calls lists what waits; a run that failed behind an answer goes on by its "
+                "invocation_id, without a message.",
                 unknown=unknown,
                 repeated=repeated,
             )
@@ -269,6 +271,15 @@ def _judge(session: Session, tree: AgentTree, message: Content) -> tuple[list[tu
 def _usable(call: Call) -> bool:
     """Open, or a plain long-running call whose answer is replaced by a newer one (tools-plugins FN-33)."""
     return call.is_open or (call.kind == "tool" and call.long_running and call.answer is not None)
+
+
+def _check_unchanged(question: Event, path: str, tree: AgentTree) -> None:
+    """Every agent on the way to a question must still lead there (workflow RPL-8)."""
+    place = ""
+    for segment in path.split("/"):
+        place = f"{place}/{segment}" if place else segment
+        if (agent := tree.find(segment.partition("@")[0])) is not None:
+            agent.check_unchanged(question, place)
 
 
 def _check_answer(call: Call, response: FunctionResponse, tree: AgentTree) -> None:

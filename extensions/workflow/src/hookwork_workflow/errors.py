@@ -63,13 +63,14 @@ class ReplayDivergence(HookworkError, RuntimeError):
 
 
 class GraphChanged(HookworkError, RuntimeError):
-    """A paused run was begun with another graph than the one that is to go on (RPL-8)."""
+    """A paused run was begun with another graph than the one that is to go on (RPL-8). Nothing is lost by it."""
 
-    def __init__(self, workflow: str, stored: str, current: str) -> None:
+    def __init__(self, workflow: str, stored: str, current: str, *, answer_stored: bool = False) -> None:
+        state = "what was answered is kept" if answer_stored else "nothing was stored, and the question still waits"
+        then = "go on by its invocation id" if answer_stored else "answer again"
         super().__init__(
-            f'workflow "{workflow}" has changed since this run was paused (graph {stored}, now {current}); an '
-            "answer to it is stored: go on by its invocation id with the graph it was begun with, or with "
-            "allow_changed_graph=True"
+            f'workflow "{workflow}" has changed since this run was paused (graph {stored}, now {current}), so it does '
+            f"not go on; {state}: {then} with the graph it was begun with, or with allow_changed_graph=True"
         )
         self.workflow = workflow
         self.stored = stored

@@ -15,15 +15,13 @@ from hookwork.node import Pause
 from hookwork.node_activation import Gate, NodeActivation
 from hookwork.records.event import Event
 from hookwork_workflow.advance import TRIGGERS, Activity, Progress, Status
-from hookwork_workflow.errors import GraphChanged, MultipleTerminalOutputs
+from hookwork_workflow.changes import GRAPHS, check_unchanged
+from hookwork_workflow.errors import MultipleTerminalOutputs
 
 if TYPE_CHECKING:
     from hookwork.context import InvocationContext
     from hookwork.view import View
     from hookwork_workflow.workflow import Workflow
-
-#: Key in `NodeInfo.extra` of an event that raises a question: path → fingerprint of the graphs around it (RPL-8).
-GRAPHS = "hookworkGraphs"
 
 
 def run_graph(ctx: InvocationContext, workflow: Workflow, input: Any) -> AsyncGenerator[Event, None]:
@@ -173,15 +171,10 @@ class Scheduler:
         return self.progress.replay(self.progress.complete(activity))
 
     def _check_unchanged(self, view: View) -> None:
-        """Refuse to go on with another graph than the one that asked (RPL-8)."""
-        if self.workflow.allow_changed_graph:
-            return
+        """Refuse to go on with another graph than the one that asked (RPL-8); answers were checked before (ANS-3)."""
         call = view.last_question
-        info = view.event(call.position).node_info if call is not None else None
-        stored = info.extra.get(GRAPHS) if info is not None and info.extra is not None else None
-        fingerprint = stored.get(view.path) if stored else None
-        if fingerprint is not None and fingerprint != self.workflow.graph.fingerprint:
-            raise GraphChanged(self.workflow.name, fingerprint, self.workflow.graph.fingerprint)
+        if call is not None:
+            check_unchanged(self.workflow, view.event(call.position), view.path, answer_stored=True)
 
 
 def _with_extra(event: Event, more: dict[str, Any]) -> Event:

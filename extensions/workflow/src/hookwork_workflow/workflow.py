@@ -247,6 +247,11 @@ class WorkflowAgent(Agent):
 
         return checked_answer(call, payload)
 
+    def check_unchanged(self, question: Event, path: str) -> None:
+        from hookwork_workflow.changes import check_unchanged
+
+        check_unchanged(self.workflow, question, path)
+
     async def carry_out(self, ctx: InvocationContext, kind: str, call: Mapping[str, Any]) -> dict[str, Any]:
         from hookwork_workflow.carrying_out import carry_out
 
