@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hookwork.artifacts import save_blobs
@@ -53,10 +54,33 @@ async def take_message(core: RunCore, inv: Invocation, ctx: InvocationContext) -
             node_info=NodeInfo(path=core.entry.address) if core.entry.address else None,
             custom_metadata=core.config.custom_metadata,
         )
+        known = len(inv.session.events)
         stored.append(await core.append(inv, event))
+        if content is not None and content.function_responses:
+            _check_first(inv.session.events[known:], event)
     if messages[0][1] is not None:
         inv.user_content = core.message if len(messages) > 1 else messages[0][1]
     return stored
+
+
+def _check_first(foreign: Sequence[Event], event: Event) -> None:
+    """Of two processes that store an answer to one call at the same moment, the first in the log acts on it (HITL-12).
+
+    Raises:
+        NothingToResume: a call that ``event`` answers was answered by one of ``foreign``, which came in just before it.
+    """
+    taken = {
+        response.id
+        for other in foreign
+        if other.author == "user" and other.id != event.id
+        for response in other.function_responses
+    }
+    repeated = [response.id or "" for response in event.function_responses if response.id in taken]
+    if repeated:
+        raise NothingToResume(
+            f"the calls {repeated} were answered meanwhile by another run, which goes on with them; nothing ran here",
+            repeated=repeated,
+        )
 
 
 def check_new_session(session_id: str, message: Content | None, invocation_id: str | None) -> None:
