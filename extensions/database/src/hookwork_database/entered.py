@@ -74,6 +74,7 @@ def enter(event: Event, layout: Layout) -> Entered:
             f"event.invocation_id has {len(stored.invocation_id)} characters; at most {MAX_INVOCATION_ID} are kept",
             path="invocation_id",
         )
+    data = layout.seal(data, stored)
     delta = stored.actions.state_delta
     if not delta:
         return Entered(stored, data, micros, _NOTHING, _NOTHING, _NOTHING)

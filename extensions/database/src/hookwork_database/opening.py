@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from hookwork.errors import ConfigurationError
 from hookwork.urls import redact_url
 from hookwork_database.options import read_options, split_url, sqlite_path
+from hookwork_database.sealing import cipher_of_variable
 from hookwork_database.service import DatabaseSessionService
 from hookwork_database.store import Store
 
@@ -32,7 +33,7 @@ _SUFFIXES = {
     "mariadb": ("", "asyncmy", "aiomysql"),
 }
 #: Options of the service; the others belong to the store.
-_OF_SERVICE = ("foreign_appends", "cache_sessions")
+_OF_SERVICE = ("foreign_appends", "cache_sessions", "key_variable")
 
 
 def dialect_of(url: str) -> str:
@@ -68,11 +69,17 @@ def session_service(url: str, *, settings: Mapping[str, Any] | None = None) -> D
 
 
 def service_options(url: str, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The options of a URL, or of the settings, that are the service's and not its database's."""
+    """The arguments of a service that its URL, or the settings, give, and that are not its database's.
+
+    Raises:
+        ConfigurationError: an option is wrong, or the variable that ``key_variable`` names holds no keys.
+    """
     dialect = dialect_of(url)
     _, _, query = split_url(url)
     options, _ = read_options(url, query, settings, dialect, "sessions", strict=dialect == "sqlite")
-    return {name: options[name] for name in _OF_SERVICE if name in options}
+    found = {name: options[name] for name in _OF_SERVICE if name in options}
+    variable = found.pop("key_variable", None)
+    return found if variable is None else {**found, "cipher": cipher_of_variable(variable)}
 
 
 def _check_port(url: str, body: str) -> None:
@@ -134,6 +141,11 @@ def memory_service(url: str, *, settings: Mapping[str, Any] | None = None) -> Sq
         )
     _, body, query = split_url(url)
     options, _ = read_options(url, query, settings, dialect, "memory", strict=True)
+    if not options.pop("unsealed", False) and (settings or {}).get("key_variable"):
+        raise ConfigurationError(
+            f"{redact_url(url)!r}: sessions are sealed (key_variable), and memory in SQLite cannot be: it is searched "
+            "by its words. Write memory: for memory in the process, or add the option unsealed=true to keep it in plain"
+        )
     own: dict[str, Any] = {name: options.pop(name) for name in ("max_results", "candidates") if name in options}
     if options.pop("ranker", "none") == "embeddings":
         from hookwork_database.memory.embeddings import EmbeddingRanker

@@ -31,6 +31,12 @@ def _switch(text: str) -> bool:
     return text.lower() in _TRUE
 
 
+def _name(text: str) -> str:
+    if not text.strip():
+        raise ValueError(text)
+    return text.strip()
+
+
 def _one_of(*words: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in words:
@@ -55,6 +61,8 @@ _ALL = ("sqlite", "postgresql", "mysql", "mariadb")
 OPTIONS: Mapping[str, Option] = {
     "foreign_appends": Option(_one_of("absorb", "refuse"), str, "'absorb' or 'refuse'", _ALL),
     "cache_sessions": Option(_whole_number, int, "a whole number from 0", _ALL),
+    "key_variable": Option(_name, str, "the name of an environment variable", _ALL),
+    "unsealed": Option(_switch, bool, "true or false", (), memory=True),
     "create_schema": Option(_switch, bool, "true or false", _ALL),
     "synchronous": Option(_one_of("normal", "full"), str, "'normal' or 'full'", ("sqlite",), memory=True),
     "busy_timeout": Option(_whole_number, int, "a whole number of milliseconds", ("sqlite",), memory=True),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hookwork.records.deleted import DELETED, applied
 from hookwork.records.frozen import FrozenDict
-from hookwork_database.documents import NO_STATE, state_of_document
+from hookwork_database.documents import NO_STATE
 from hookwork_database.keys import SessionKey
 from hookwork_database.layouts.base import Layout
 from hookwork_database.loaded import Marker, StoredEvent
@@ -36,11 +36,13 @@ def carried_out(plan: Plan[T], execute: Callable[[str, tuple[Any, ...]], Rows]) 
 # --- shared state -----------------------------------------------------------------------------------------------------
 
 
-def shared_state(column: Any, known: tuple[Any, FrozenDict] | None, where: str) -> tuple[Any, FrozenDict]:
+def shared_state(
+    layout: Layout, column: Any, known: tuple[Any, FrozenDict] | None, where: str
+) -> tuple[Any, FrozenDict]:
     """(column, map) of a shared state; a column that is what it was is not decoded again."""
     if known is not None and known[0] == column:
         return known
-    return column, (NO_STATE if column is None else state_of_document(column, where))
+    return column, (NO_STATE if column is None else layout.state(column, where))
 
 
 def merge_app(layout: Layout, key: SessionKey, delta: Mapping[str, Any], raw: Any) -> Plan[tuple[Any, FrozenDict]]:
@@ -75,16 +77,16 @@ def _merge_shared(
     if not delta:
         rows = yield sql.read, key
         column = rows[0][0] if rows else None
-        return column, state_of_document(column, where)
+        return column, layout.state(column, where)
     if layout.merges and not any(value is DELETED for value in delta.values()):
         rows = yield sql.put, (*key, layout.encode_state(delta), raw)
-        return rows[0][0], state_of_document(rows[0][0], where)
+        return rows[0][0], layout.state(rows[0][0], where)
     rows = yield sql.lock, key
     if not rows and layout.lock:
         # Nothing to lock: the row of whoever comes first is locked then.
         yield sql.ensure, (*key, layout.encode_state({}), raw)
         rows = yield sql.lock, key
-    old = state_of_document(rows[0][0], where) if rows else NO_STATE
+    old = layout.state(rows[0][0], where) if rows else NO_STATE
     merged = applied(old, delta)
     column = layout.encode_state(merged)
     if layout.merges:
@@ -175,7 +177,7 @@ def list_page(
 def _app_of(layout: Layout, app_name: str) -> Plan[tuple[Any, FrozenDict]]:
     rows = yield layout.app_state, (app_name,)
     column = rows[0][0] if rows else None
-    return column, state_of_document(column, f"table app_states: app {app_name!r}")
+    return column, layout.state(column, f"table app_states: app {app_name!r}")
 
 
 def _listed(
@@ -189,7 +191,7 @@ def _listed(
             continue  # another one, to which a loose collation answers as well (spec DBL-2)
         user = users.get(key.user_id)
         if user is None:
-            user = users[key.user_id] = shared_state(row[6], None, f"table user_states: user {key.user_id!r}")
+            user = users[key.user_id] = shared_state(layout, row[6], None, f"table user_states: user {key.user_id!r}")
         created, updated = layout.session_micros(row[3], key), layout.session_micros(row[4], key)
         marker = Marker(row[3], row[4], updated, "", -1)
         found.append(Listed(key, created, marker, layout.session_state(row[5], key), app, user, bool(row[7])))

@@ -114,8 +114,8 @@ def read_session(layout: Layout, key: SessionKey, known: Known | None, want: Wan
     created = layout.session_micros(created_raw, key)
     updated = layout.session_micros(updated_raw, key)
     marker = Marker(created_raw, updated_raw, updated, last_id or "", twins)
-    app = shared_state(app_column, known.app if known else None, f"table app_states: app {key.app_name!r}")
-    user = shared_state(user_column, known.user if known else None, f"table user_states: user {key.user_id!r}")
+    app = shared_state(layout, app_column, known.app if known else None, f"table app_states: app {key.app_name!r}")
+    user = shared_state(layout, user_column, known.user if known else None, f"table user_states: user {key.user_id!r}")
     if known is not None and (known.created != created or not (known.loaded or known.whole or want == NOTHING)):
         known = None
     if want.kind == "summary":

@@ -25,6 +25,7 @@ from hookwork_database.merging import first_shown, follow, latest, show, work_in
 from hookwork_database.moments import micros_of_epoch, moment_of
 from hookwork_database.plans import LIST_START, Listed, delete_user, events_behind, list_page
 from hookwork_database.reading import NOTHING, Snapshot, Want, known_of
+from hookwork_database.sealing import Cipher, use_cipher
 from hookwork_database.store import Store
 from hookwork_database.windows import index_of, pairs_closed
 
@@ -51,6 +52,8 @@ class DatabaseSessionService(SessionService):
             None: as the URL says, else ``absorb``.
         cache_sessions: of how many recently used sessions the logs are kept; 0 keeps none (services LOG-7). None: as
             the URL says, else 256.
+        cipher: seals what events say and what state holds (`cipher_of_keys`, or a ``Fernet`` of the library
+            ``cryptography``). None: as the URL says, else nothing is sealed (services BEY-16).
 
     Raises:
         ValidationError: an option has no valid value.
@@ -64,8 +67,10 @@ class DatabaseSessionService(SessionService):
         create_schema: bool | None = None,
         foreign_appends: Literal["absorb", "refuse"] | None = None,
         cache_sessions: int | None = None,
+        cipher: Cipher | None = None,
     ) -> None:
         asked = _asked(database)
+        self._cipher: Cipher | None = cipher if cipher is not None else asked.get("cipher")
         foreign_appends = foreign_appends or asked.get("foreign_appends", "absorb")
         cache_sessions = asked.get("cache_sessions", 256) if cache_sessions is None else cache_sessions
         if foreign_appends not in ("absorb", "refuse"):
@@ -94,7 +99,9 @@ class DatabaseSessionService(SessionService):
             raise BackendError("the database session service is closed; make a new one", code="closed")
         layout = self._layout
         if layout is None:
-            layout = self._layout = await self._retried(self._store.open)
+            layout = await self._retried(self._store.open)
+            use_cipher(layout, self._cipher)
+            self._layout = layout
             if layout.dropped_fields:
                 self.capabilities = replace(_CAPABILITIES, dropped_event_fields=layout.dropped_fields)
         return layout

@@ -12,12 +12,14 @@ from hookwork.service_options import SWITCH, WHOLE_NUMBER, Option, options_of, w
 from hookwork.urls import redact_url
 
 if TYPE_CHECKING:
+    from hookwork_database.sealing import Cipher
     from hookwork_database.service import DatabaseSessionService
     from hookwork_spanner.connecting import Place
 
 OPTIONS: Mapping[str, Option] = {
     "foreign_appends": words("absorb", "refuse"),
     "cache_sessions": WHOLE_NUMBER,
+    "key_variable": Option(str, str, "the name of an environment variable"),
     "create_schema": SWITCH,
     "pool_size": WHOLE_NUMBER,
     "statement_timeout": WHOLE_NUMBER,
@@ -41,6 +43,11 @@ def session_service(url: str, *, settings: Mapping[str, Any] | None = None) -> D
     body, _, query = url.partition(":")[2].partition("?")
     options = options_of(query, settings, OPTIONS, extension="spanner", at=f"sessions URL {redact_url(url)!r}")
     place = place_of(url, body)
+    variable = options.pop("key_variable", None)
+    if variable is not None:
+        from hookwork_database.sealing import cipher_of_variable
+
+        options["cipher"] = cipher_of_variable(variable)
     return _service(partial(_engine_of, place), f"Spanner database {'/'.join(place)!r}", owned=True, **options)
 
 
@@ -100,6 +107,7 @@ def _service(
     create_schema: bool = False,
     pool_size: int = 10,
     statement_timeout: int = 0,
+    cipher: Cipher | None = None,
 ) -> DatabaseSessionService:
     from hookwork.errors import ValidationError
     from hookwork_database.service import DatabaseSessionService
@@ -111,7 +119,7 @@ def _service(
     store = SpannerStore(
         make_engine, where, owned=owned, create=create_schema, pool_size=pool_size, statement_timeout=statement_timeout
     )
-    return DatabaseSessionService(store, foreign_appends=foreign_appends, cache_sessions=cache_sessions)
+    return DatabaseSessionService(store, foreign_appends=foreign_appends, cache_sessions=cache_sessions, cipher=cipher)
 
 
 def place_of(url: str, body: str) -> Place:

@@ -8,18 +8,27 @@ from hookwork.records.event import Event
 from hookwork_database.documents import event_document, event_of_document
 from hookwork_database.layouts.base import Layout
 from hookwork_database.moments import epoch_of_micros, micros_of_epoch, micros_of_text, text_of
+from hookwork_database.sealing import MARK, without_key
 
 
 class DocumentLayout(Layout):
     """Events as one JSON document each, in ``event_data``."""
 
     payload = ("invocation_id", "event_data")
+    seals = True
 
     def encode(self, event: Event) -> tuple[Any, ...]:
         return (event_document(event),)
 
+    def seal(self, columns: tuple[Any, ...], event: Event) -> tuple[Any, ...]:
+        return columns if self.sealing is None else (self.sealing.event(columns[0], event),)
+
     def decode(self, columns: tuple[Any, ...], id: str) -> Event:
-        return event_of_document(columns[1], id=id, invocation_id=columns[0])
+        data = columns[1] if self.sealing is None else self.sealing.opened_event(columns[1], id)
+        event = event_of_document(data, id=id, invocation_id=columns[0])
+        if event.extra is not None and MARK in event.extra:
+            raise without_key(f"event {id!r}")
+        return event
 
 
 #: An index that only files of our own have: google-adk's layout finds an invocation by looking through its session. The

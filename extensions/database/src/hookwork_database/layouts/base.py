@@ -16,6 +16,7 @@ from hookwork_database.documents import state_document, state_of_document
 from hookwork_database.keys import SessionKey
 from hookwork_database.loaded import StoredEvent
 from hookwork_database.moments import epoch_of_micros
+from hookwork_database.sealing import MARK, Sealing, check_unsealed, is_sealed, without_key
 
 #: More rows than any session has, for a LIMIT that does not limit.
 EVERYTHING = 2**62
@@ -48,6 +49,9 @@ class Layout(ABC):
     #: time in epoch seconds. They find where a summary's window begins without reading the log (services LOG-8).
     says: Callable[[str], str] | None = None
     exact_time: str = ""
+    #: Seals what is stored, where the service has a cipher (services BEY-16); ``seals``: whether the layout can.
+    sealing: Sealing | None = None
+    seals: bool = False
     #: A statement that gives the tie of the row inserted last; None when the event id is the tie.
     last_tie: str | None = None
 
@@ -226,9 +230,27 @@ class Layout(ABC):
         """See `marked`."""
         return self.time(mark) if type(mark) is int else mark
 
+    def seal(self, columns: tuple[Any, ...], event: Event) -> tuple[Any, ...]:
+        """What `encode` gave, as it is stored."""
+        return columns
+
     def encode_state(self, state: Any) -> Any:
-        """A ``state`` column."""
-        return state_document(state)
+        """A ``state`` column. Raises ValidationError for a value that would be taken for a sealed one."""
+        if self.sealing is not None:
+            return state_document(self.sealing.state(state))
+        text = state_document(state)
+        if MARK in text:
+            check_unsealed(state)
+        return text
+
+    def state(self, column: Any, where: str) -> FrozenDict:
+        """The map of a ``state`` column. Raises BackendError; ``where`` names the row."""
+        found = state_of_document(column, where)
+        if self.sealing is not None:
+            return self.sealing.opened_state(found, where)
+        if found and (type(column) is not str or MARK in column) and any(map(is_sealed, found.values())):
+            raise without_key(where)
+        return found
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
@@ -250,7 +272,7 @@ class Layout(ABC):
 
     def session_state(self, column: Any, key: SessionKey) -> FrozenDict:
         """The map of a ``sessions.state`` column. Raises BackendError."""
-        return state_of_document(column, f"table sessions: {key.id!r} of user {key.user_id!r}, app {key.app_name!r}")
+        return self.state(column, f"table sessions: {key.id!r} of user {key.user_id!r}, app {key.app_name!r}")
 
     def session_micros(self, raw: Any, key: SessionKey) -> int:
         """A time of a session row. Raises BackendError."""

@@ -9,8 +9,9 @@ from hookwork.errors import BackendError, ConfigurationError, ValidationError
 from hookwork.urls import redact_url
 from hookwork_database.keys import MAX_ID, MAX_INVOCATION_ID, SessionKey, checked_id
 from hookwork_database.migration.plans import Exported, all_keys, count_sessions, export_session, import_session
-from hookwork_database.opening import dialect_of, store_of
+from hookwork_database.opening import dialect_of, service_options, store_of
 from hookwork_database.options import split_url, sqlite_path
+from hookwork_database.sealing import use_cipher
 from hookwork_database.store import Store
 
 
@@ -40,7 +41,7 @@ async def migrate(
     """Copy every session of a database into a fresh one. The source is never written to.
 
     Args:
-        source, target: database URLs.
+        source, target: database URLs. Their option ``key_variable`` opens, and seals, what events and state hold.
         allow_pickles: read google-adk's version 0, whose events hold pickles; only google-adk's data classes are known
             and no code of the file's runs.
         zone: the time zone in which a version 0 file was written; google-adk 2 wrote UTC, older releases local time.
@@ -49,11 +50,13 @@ async def migrate(
     Raises:
         ConfigurationError: the target holds sessions already, or the source cannot be read.
     """
+    opening, sealing = (service_options(url).get("cipher") for url in (source, target))
     reading = _source(source, allow_pickles=allow_pickles, zone=zone)
     writing = store_of(target, create_schema=True)
     try:
         layout = await reading.open()
-        await writing.open()
+        use_cipher(layout, opening)
+        use_cipher(await writing.open(), sealing)
         if await writing.carry(count_sessions, reading=True):
             raise ConfigurationError(
                 f"{redact_url(target)!r} holds sessions already; a migration fills a fresh database, so name another"

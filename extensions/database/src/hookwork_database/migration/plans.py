@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from hookwork.errors import BackendError
 from hookwork.records.event import Event
 from hookwork.records.frozen import FrozenDict
-from hookwork_database.documents import state_of_document
 from hookwork_database.keys import SessionKey
 from hookwork_database.layouts.base import EVERYTHING, Layout
 from hookwork_database.plans import Plan
@@ -59,8 +58,8 @@ def export_session(layout: Layout, key: SessionKey) -> Plan[Exported | None]:
         layout.session_micros(created, key),
         layout.session_micros(updated, key),
         layout.session_state(state, key),
-        state_of_document(app, f"table app_states: app {key.app_name!r}"),
-        state_of_document(user, f"table user_states: user {key.user_id!r}"),
+        layout.state(app, f"table app_states: app {key.app_name!r}"),
+        layout.state(user, f"table user_states: user {key.user_id!r}"),
         events,
         rejected,
     )
@@ -75,7 +74,7 @@ def import_session(layout: Layout, session: Exported) -> Plan[int]:
     for event, micros in session.events:
         mark = max(micros, mark + 1)
         stored = layout.storable(event)
-        columns = layout.encode(stored)
+        columns = layout.seal(layout.encode(stored), stored)
         yield layout.insert_event, (*key, stored.id, stored.invocation_id, layout.time(mark), *columns)
     updated = layout.time(max(session.updated, mark))
     yield layout.update_row, (updated, *key)

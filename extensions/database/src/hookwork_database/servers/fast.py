@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from hookwork.records.deleted import applied
 from hookwork.records.frozen import FrozenDict
-from hookwork_database.documents import state_of_document
 from hookwork_database.entered import Entered
 from hookwork_database.layouts.base import Layout
 from hookwork_database.writing import AppendRequest
@@ -55,5 +54,5 @@ def shared_writes(layout: Layout, request: AppendRequest) -> Iterator[SharedWrit
     ):
         if delta:
             merged = layout.encode_state(applied(state, delta))
-            after = state_of_document(merged, f"the new {scope} state")
+            after = layout.state(merged, f"the new {scope} state")
             yield SharedWrite(scope, row, column if column is not None else "", merged, after)

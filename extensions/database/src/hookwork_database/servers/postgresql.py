@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from hookwork.errors import BackendError, ConfigurationError
 from hookwork.records.deleted import is_deleting
 from hookwork.urls import redact_url
-from hookwork_database.documents import state_of_document
 from hookwork_database.keys import MAX_ID, MAX_INVOCATION_ID, SessionKey
 from hookwork_database.layouts.base import Layout
 from hookwork_database.layouts.versions import check_event_columns, check_version
@@ -172,8 +171,8 @@ class PostgresStore(ServerStore):
             return None
         if row is None or not row[0]:
             return None
-        app = (row[1], state_of_document(row[1], "table app_states")) if entered.app else None
-        user = (row[2], state_of_document(row[2], "table user_states")) if entered.user else None
+        app = (row[1], layout.state(row[1], "table app_states")) if entered.app else None
+        user = (row[2], layout.state(row[2], "table user_states")) if entered.user else None
         return Appended(request.mark, raw, event.id, None, app, user)
 
     def _check_width(self, column: str, width: int, value: str) -> None:

@@ -49,8 +49,8 @@ def snapshot_of(layout: Layout, key: SessionKey, known: Known | None, rows: Any)
     first = rows[0]
     created, updated = layout.session_micros(first[_T], key), layout.session_micros(first[_T2], key)
     marker = Marker(first[_T], first[_T2], updated, first[_ID] or "", first[_TWINS])
-    app = shared_state(first[_APP], known.app if known else None, f"table app_states: app {key.app_name!r}")
-    user = shared_state(first[_USR], known.user if known else None, f"table user_states: user {key.user_id!r}")
+    app = shared_state(layout, first[_APP], known.app if known else None, f"table app_states: app {key.app_name!r}")
+    user = shared_state(layout, first[_USR], known.user if known else None, f"table user_states: user {key.user_id!r}")
     if first[_NUMBER] is None:
         assert known is not None, "nothing is left out when nothing was known"
         return Snapshot(created, marker, app, user, None, False, 0, [], [], [], known.end, None, None)

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from hookwork.errors import BackendError, ConfigurationError, HookworkError
 from hookwork.records.frozen import FrozenDict
-from hookwork_database.documents import state_of_document
 from hookwork_database.keys import SessionKey
 from hookwork_database.layouts.base import Layout
 from hookwork_database.plans import Created, Listed, Plan, create_session, delete_session, list_sessions
@@ -118,7 +117,7 @@ class RemoteStore(Store):
         layout = await self.open()
         async with self._lent() as connection:
             rows = await self._fetch(connection, layout.user_state, (app_name, user_id))
-        return state_of_document(rows[0][0] if rows else None, f"table user_states: user {user_id!r}")
+        return layout.state(rows[0][0] if rows else None, f"table user_states: user {user_id!r}")
 
     async def carry(self, plan: Callable[[Layout], Plan[T]], *, reading: bool) -> T:
         """See `Store.carry`."""

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from hookwork.errors import BackendError
 from hookwork.records.frozen import FrozenDict
-from hookwork_database.documents import state_of_document
 from hookwork_database.keys import SessionKey
 from hookwork_database.layouts.base import Layout
 from hookwork_database.plans import (
@@ -106,7 +105,7 @@ class SqliteStore(Store):
 
         def run(db: sqlite3.Connection) -> FrozenDict:
             row = db.execute(layout.user_state, (app_name, user_id)).fetchone()
-            return state_of_document(row[0] if row else None, f"table user_states: user {user_id!r}")
+            return layout.state(row[0] if row else None, f"table user_states: user {user_id!r}")
 
         return await self._reader.call(run)
 
