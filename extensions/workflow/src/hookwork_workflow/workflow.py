@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from hookwork.records.history import Call
     from hookwork.view import View
 
+#: How many workflows may lie in each other, this one counted; each takes some of Python's stack (1,000 frames).
+MAX_DEPTH = 64
+
 #: Activations of one graph run after which it has run away (SCH-10).
 MAX_ACTIVATIONS = 1000
 
@@ -45,7 +48,7 @@ class Workflow(GraphNode[Any, Any]):
         input_schema, output_schema, retry, timeout: as of any node.
 
     Raises:
-        GraphError: the graph breaks rules; ``errors`` lists all faults.
+        GraphError: the graph breaks rules; ``errors`` lists all faults. More than `MAX_DEPTH` lie in each other.
     """
 
     kind = "workflow"
@@ -88,6 +91,14 @@ class Workflow(GraphNode[Any, Any]):
         self.description = description
         self.edges = flatten(*edges)
         self.graph: Graph = compile_graph(name, self.edges, state_schema=state_schema)
+        #: how many workflows lie in each other, this one counted.
+        self.depth = 1 + max(getattr(node, "depth", 0) for node in self.graph.nodes.values())
+        if self.depth > MAX_DEPTH:
+            raise GraphError(
+                f"{where}: {self.depth} workflows lie in each other, and {MAX_DEPTH} may; let a loop of the graph do "
+                "what is done again and again, or put the nodes of some into one",
+                code="too_deep",
+            )
         self.max_concurrency = max_concurrency
         self.state_schema = state_schema
         self.on_message_while_waiting = on_message_while_waiting

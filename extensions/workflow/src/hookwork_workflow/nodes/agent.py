@@ -45,6 +45,16 @@ class AgentNode(GraphNode[Any, Any]):
         return (self,)
 
     @property
+    def depth(self) -> int:
+        """How many workflows lie in each other in this agent and those below it."""
+        pending, deepest = [self.agent], 0
+        while pending:
+            agent = pending.pop()
+            deepest = max(deepest, getattr(getattr(agent, "workflow", None), "depth", 0))
+            pending.extend(agent.sub_agents)
+        return deepest
+
+    @property
     def derives_end(self) -> bool:  # type: ignore[override]
         """LLM agents stamp their last event, composed ones are asked by their children (ACT-14)."""
         return self.agent.derives_end

@@ -40,6 +40,11 @@ class ParallelNode(GraphNode[Any, list[Any]]):
         """What a runner has to know the agents of."""
         return tuple(getattr(self.wrapped, "agent_nodes", ()))
 
+    @property
+    def depth(self) -> int:
+        """How many workflows lie in each other in the wrapped node."""
+        return getattr(self.wrapped, "depth", 0)
+
     def validate_input(self, value: Any) -> Any:
         if not isinstance(value, list | tuple):
             raise NodeFailed(f"parallel node {self.name} expects a list input, got {type(value).__name__}")
