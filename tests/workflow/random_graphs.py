@@ -106,7 +106,7 @@ def plans(draw: Any, *, max_steps: int = 7) -> Plan:
         kind = draw(st.sampled_from(KINDS))
         wanted = None
         if len(before) >= 2 and draw(st.booleans()):
-            kind = "join"
+            kind = draw(st.sampled_from(["join", "join", "stream"]))
         elif len(before) == 1 and before[0] >= 0 and steps[before[0]].kind == "router":
             wanted = draw(st.sampled_from([None, "a", "a", "b", "b", "default", "default"]))
         if kind == "join" and any(steps[n].kind == "loop" for n in before):
@@ -173,6 +173,8 @@ def _node(plan: Plan, number: int, world: World) -> Any:
     silent = _last(plan, number)
     if step.kind == "join":
         return Join(name) if not silent else _silent_join(name)
+    if step.kind == "stream":
+        return Join(name, as_completed=True) if not silent else _silent_join(name, as_completed=True)
 
     def result(value: Any) -> Any:
         world.ran[name, _key(value)] += 1
@@ -290,13 +292,13 @@ def _node(plan: Plan, number: int, world: World) -> Any:
     return FunctionNode(bodies[step.kind], name=name, config=NodeConfig(retry=retry))
 
 
-def _silent_join(name: str) -> Join:
-    class Silent(Join):
+def _silent_join(name: str, **how: Any) -> Any:
+    class Silent(Join[Any]):
         async def run(self, ctx: Any, input: Any) -> Any:
             for nothing in ():
                 yield nothing
 
-    return Silent(name)
+    return Silent(name, **how)
 
 
 def _key(value: Any) -> str:
@@ -332,6 +334,8 @@ def expected(plan: Plan, message: str) -> Expected | None:
             if found.activations[name]:
                 return None
             value = {plan.name(n): arrived[plan.name(n)] for n in step.follows}
+        if step.kind == "stream":
+            value = [plan.name(source), value]
         found.activations[name] += 1
         if sum(found.activations.values()) > 60:
             return None
@@ -345,7 +349,7 @@ def expected(plan: Plan, message: str) -> Expected | None:
 
 
 def _interpreted(step: Step, name: str, value: Any, found: Expected) -> tuple[Any, str | None]:
-    if step.kind == "join":
+    if step.kind in ("join", "stream"):
         return value, None
     if step.kind == "hand":
         found.questions[name] += 1

@@ -167,7 +167,8 @@ class Progress:
         node = place.node
         segment = f"{node.name}@{place.runs + 1}"
         cause = self._cause(segment) if place.needs_cause else None
-        taken = self._taken_by_join(place, cause) if isinstance(node, Join) else _taken(place.triggers, cause)
+        gathers = isinstance(node, Join) and not node.as_completed
+        taken = self._taken_by_join(place, cause) if gathers else _taken(place.triggers, cause)
         if not taken:
             return
         place.runs += 1

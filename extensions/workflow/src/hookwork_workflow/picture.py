@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _SHAPES = {
     "start": ("([", "])"),
     "join": ("{{", "}}"),
+    "join_as_completed": ("{{", "}}"),
     "agent": ("[[", "]]"),
     "tool": ("[/", "/]"),
     "parallel": ("[[", "]]"),

@@ -283,7 +283,7 @@ def _start_route(plan: _Plan) -> Iterator[GraphError]:
 def _conditional_join(plan: _Plan) -> Iterator[GraphError]:
     """GV-15."""
     for node in plan.nodes:
-        if not isinstance(node, Join) or node.require != "all":
+        if not isinstance(node, Join) or not node.waits_for_all:
             continue
         for edge in plan.into(node):
             if edge.route is not None and edge.source is not START and not edge.optional:
