@@ -8,6 +8,7 @@ from functools import partial
 
 import grpc
 import pytest
+from cryptography.fernet import Fernet
 from tests.spanner.conftest import fresh_url
 from tests.spanner.fake import FakeSpanner
 
@@ -58,3 +59,16 @@ class TestAborts(TestSpanner):
     @pytest.fixture(autouse=True)
     def _aborts(self, _server: None) -> None:
         self.server.aborting = 3
+
+
+class TestSealed(TestSpanner):
+    """What events say and state holds is sealed by the key in the environment (BEY-16)."""
+
+    max_examples = 2
+
+    @pytest.fixture(autouse=True)
+    def _keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOOKWORK_TEST_KEYS", Fernet.generate_key().decode())
+
+    async def make_service(self) -> SessionService:
+        return self.build(fresh_url(key_variable="HOOKWORK_TEST_KEYS"))

@@ -310,7 +310,8 @@ async def test_db_4_an_engine_is_used_as_it_is_and_not_closed(spanner: FakeSpann
 def test_url_2_the_options_are_those_of_an_engine_service() -> None:
     import inspect
 
-    assert set(OPTIONS) == set(inspect.signature(engine_service).parameters) - {"engine"}
+    arguments = set(inspect.signature(engine_service).parameters) - {"engine", "cipher"}
+    assert set(OPTIONS) == {*arguments, "key_variable"}, "the variable gives the cipher"
 
 
 def test_the_entry_point_names_the_light_module() -> None:

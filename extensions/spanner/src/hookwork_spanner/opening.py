@@ -59,6 +59,7 @@ def engine_service(
     create_schema: bool = False,
     pool_size: int = 10,
     statement_timeout: int = 0,
+    cipher: Cipher | None = None,
 ) -> DatabaseSessionService:
     """The session service on an engine of sqlalchemy-spanner, which is used as it is and not closed (services DB-4).
 
@@ -67,6 +68,7 @@ def engine_service(
         create_schema: whether absent tables are created at first use.
         pool_size: most calls at once.
         statement_timeout: milliseconds a statement may take; 0 is the client's own limit.
+        cipher: seals what events say and what state holds (services BEY-16); the option ``key_variable`` of a URL.
 
     Raises:
         ConfigurationError: an engine on another database.
@@ -88,6 +90,7 @@ def engine_service(
         create_schema=create_schema,
         pool_size=pool_size,
         statement_timeout=statement_timeout,
+        cipher=cipher,
     )
 
 
