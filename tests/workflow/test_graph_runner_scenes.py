@@ -19,6 +19,8 @@ from hookwork_workflow import START, ParallelAgent, SequentialAgent, Workflow
 
 
 class TestScenesInAGraph(RunnerScenes):
+    root_is_a_conversation = False
+
     @pytest.fixture(autouse=True)
     def _only_what_a_graph_does(self, request: pytest.FixtureRequest) -> None:
         scene = getattr(request.node, "callspec", None)
@@ -33,6 +35,12 @@ class TestScenesInAGraph(RunnerScenes):
     ) -> Agent:
         fields: dict[str, Any] = {"tools": tools, "sub_agents": sub_agents}
         return LlmAgent(name=name, description=f"Agent {name}.", model=model, **fields)
+
+    def make_task(
+        self, name: str, model: Model, *, tools: Sequence[Any] = (), sub_agents: Sequence[Agent] = ()
+    ) -> Agent:
+        fields: dict[str, Any] = {"tools": tools, "sub_agents": sub_agents, "mode": "task"}
+        return LlmAgent(name=name, description=f"Task {name}.", model=model, **fields)
 
     def make_sequence(self, name: str, sub_agents: Sequence[Agent]) -> Agent:
         return SequentialAgent(name=name, sub_agents=sub_agents)

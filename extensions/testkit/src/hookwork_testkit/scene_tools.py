@@ -11,7 +11,7 @@ from hookwork.tool import Tool
 
 
 class Recorder(Tool):
-    """Answers ``{"n": <calls so far>}`` and keeps what it was called with.
+    """Answers ``{"n": <calls so far>}`` and keeps what it was called with, and each call's idempotency key.
 
     ``confirm``: every call needs an approval. ``long_running`` with ``answer=None``: the call stays open.
     """
@@ -23,6 +23,7 @@ class Recorder(Tool):
         self.description = f"The scene's tool {name}."
         self.is_long_running = long_running
         self.calls: list[dict[str, Any]] = []
+        self.keys: list[str] = []
         #: names of the calls that the tool saw in its session, one list for each time it ran.
         self.seen: list[list[str]] = []
         self._confirm = confirm
@@ -37,6 +38,7 @@ class Recorder(Tool):
 
     async def run(self, ctx: ToolContext, args: dict[str, Any]) -> Any:
         self.calls.append(dict(args))
+        self.keys.append(ctx.idempotency_key)
         self.seen.append([call.name or "" for event in ctx.session.events for call in event.function_calls])
         if self._error:
             raise RuntimeError(self._error)
