@@ -77,6 +77,17 @@ async def test_live_3_a_history_of_gemini_3_is_completed_and_not_answered_when_t
     assert then == {"realtimeInput": {"activityStart": {}}}
 
 
+def test_live_3_what_an_announced_history_means_is_what_the_sdk_says() -> None:
+    """`send_history` rests on these words; another SDK may say otherwise."""
+    from google.genai import types
+
+    said = types.HistoryConfig.model_fields["initial_history_in_client_content"].description
+    words = " ".join((said or "").split())
+    assert "process `client_content` messages until `turn_complete` is `true`" in words
+    assert "This initial history will not trigger a model call and may end with model content." in words
+    assert "can start the realtime conversation via `realtime_input`" in words
+
+
 async def test_live_3_a_history_that_was_announced_and_did_not_come_is_ended(server: LiveServer) -> None:
     async def send(connection: LiveConnection) -> None:
         await connection.send_history([user_content([AUDIO])])
