@@ -24,7 +24,7 @@ from hookwork.records.metadata import (
     ModelResponse,
     UsageMetadata,
 )
-from hookwork_modelkit import StreamAggregator
+from hookwork_modelkit import StreamAggregator, whole_response
 
 
 def chunk(*parts: Part, **fields: Any) -> ModelResponse:
@@ -333,16 +333,19 @@ def test_agg_24_the_whole_has_the_models_role_and_all_that_was_kept() -> None:
 
 
 def test_agg_25_the_last_error_that_was_said_counts() -> None:
+    """A chunk of metadata at the end erases nothing."""
     whole = aggregated(
-        chunk(text("a")),
         ModelResponse(finish_reason="SAFETY", error_code="SAFETY", error_message="no"),
         ModelResponse(usage_metadata=UsageMetadata(total_token_count=1)),
     )
     assert (whole.error_code, whole.error_message) == ("SAFETY", "no")
 
 
-@pytest.mark.parametrize("reason", ["MAX_TOKENS", "UNEXPECTED_TOOL_CALL"])
+@pytest.mark.parametrize("reason", ["MAX_TOKENS", "UNEXPECTED_TOOL_CALL", "SAFETY", "RECITATION", "OTHER"])
 def test_agg_25_a_text_that_was_cut_is_a_success(reason: str) -> None:
+    """CONV-2: no error code, whatever the finish reason; MOD-2: streamed as unstreamed."""
+    unstreamed = {"content": {"parts": [{"text": "ab"}]}, "finishReason": reason, "finishMessage": "no"}
+    assert whole_response({"candidates": [unstreamed]}).error_code is None
     for end in (chunk(text("b"), finish_reason=reason), ModelResponse(finish_reason=reason, error_code=reason)):
         whole = aggregated(chunk(text("a")), end)
         assert whole.error_code is None

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hookwork.records.codec import dump
 from hookwork.records.content import Blob, Content, FunctionCall, Part, PartialArg
 from hookwork.records.metadata import ModelResponse, UsageMetadata
-from hookwork_modelkit import StreamAggregator
+from hookwork_modelkit import StreamAggregator, convert_response, whole_response
 
 # --- whole responses and ways to split them ---------------------------------------------------------------------------
 
@@ -119,6 +120,49 @@ def test_mod_2_any_split_of_a_response_aggregates_to_the_whole(data: Any) -> Non
         assert "".join(part.text or "" for part in shown if part.text and part.thought == thought) == said
     ids = {part.function_call.id for part in shown if part.function_call and part.function_call.partial_args}
     assert ids <= {part.function_call.id for part in whole if part.function_call}
+
+
+#: What a service may say of the end of a turn: the API's own names, and nothing.
+REASONS = ["STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "LANGUAGE", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII",
+           "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "FINISH_REASON_UNSPECIFIED"]  # fmt: skip
+
+
+def test_the_reasons_of_the_laws_are_those_of_the_api() -> None:
+    types = pytest.importorskip("google.genai.types", reason="google-genai is not installed")
+    assert set(REASONS) <= {reason.value for reason in types.FinishReason}
+
+
+def candidate(parts: list[Part], end: dict[str, Any]) -> dict[str, Any]:
+    content = {"content": {"role": "model", "parts": [dump(part) for part in parts]}} if parts else {}
+    return {"candidates": [{**content, **end}]}
+
+
+@given(data=st.data())
+def test_mod_2_any_split_of_a_turn_gives_the_response_of_the_unstreamed_one(data: Any) -> None:
+    """CONV and AGG agree, errors included: wherever the stream is cut, and whether the end comes alone or not."""
+    whole = data.draw(wholes())
+    end = {"finishReason": data.draw(st.sampled_from(REASONS)), "finishMessage": data.draw(st.sampled_from(["no", ""]))}
+    usage = {"usageMetadata": {"promptTokenCount": 3}}
+    unstreamed = whole_response({**candidate(whole, end), **usage, "modelVersion": "v"})
+    flow = [piece for part in whole for piece in pieces(data.draw, part)]
+    flow += data.draw(st.sampled_from([[], [Part()], [Part(text="")]]))
+    documents: list[dict[str, Any]] = [usage] if data.draw(st.booleans()) else []
+    while flow:
+        size = data.draw(st.integers(1, len(flow)))
+        chunk, flow = flow[:size], flow[size:]
+        documents.append(candidate(chunk, {}))
+    if documents and "candidates" in documents[-1] and data.draw(st.booleans()):
+        documents[-1]["candidates"][0] |= end
+    else:
+        documents.append(candidate([], end))
+    documents.append({**usage, "modelVersion": "v"})
+    aggregator = StreamAggregator()
+    for document in documents:
+        aggregator.add(convert_response(document))
+    streamed = aggregator.finish()
+    if not whole:  # a message comes with a candidate without parts; one with an empty part has none to give
+        streamed = streamed.replace(error_message=unstreamed.error_message)
+    assert streamed == unstreamed
 
 
 @given(

@@ -30,12 +30,16 @@ _CUTTING = frozenset(
         "MALFORMED_RESPONSE",
     }
 )
-#: Ends that leave what was said a success (models CONV-2).
-_NO_ERROR_WITH_CONTENT = frozenset({"MAX_TOKENS", "UNEXPECTED_TOOL_CALL"})
 
 
 class StreamAggregator:
     """Folds the responses of one streamed call; make one per call.
+
+    **One rule for errors**, the one of unstreamed responses (CONV-2, CONV-3): a whole that has parts is a success,
+    whatever its finish reason, which it carries; a whole without parts has the error that was said last, by whichever
+    chunk (AGG-25: a trailing chunk of metadata erases nothing). A chunk without parts at the end of a text, `SAFETY`
+    say, is such an error by itself and none of the whole, because the same turn, unstreamed, has parts: streamed or
+    not, a turn gives the same response (MOD-2). The one exception is a call that was cut off (AGG-32).
 
     Each chunk goes through `add`, which gives the partial to yield; `finish` gives the whole response. What a stream
     says about itself is kept as it comes (the last value that is set wins, models AGG-2, AGG-27) and may be set by an
@@ -160,7 +164,6 @@ class StreamAggregator:
             names = ", ".join(repr(name) for name in cut)
             limit = "; raise max_output_tokens or ask for less" if reason == "MAX_TOKENS" else ""
             return reason, f"the answer was cut off inside the arguments of {names}, which was not called{limit}"
-        code = self.error_code
-        if not code or self.finish_reason == "STOP" or (has_parts and code in _NO_ERROR_WITH_CONTENT):
+        if has_parts or self.finish_reason == "STOP":
             return None, None
-        return code, self.error_message
+        return self.error_code or self.finish_reason, self.error_message

@@ -75,16 +75,21 @@ def convert_response(data: str | bytes | Mapping[str, Any]) -> ModelResponse:
 def whole_response(data: str | bytes | Mapping[str, Any]) -> ModelResponse:
     """An unstreamed response by CONV-1 … CONV-6, as the one whole response of its call (models MOD-2).
 
-    What a stream's aggregate leaves out is left out here too: empty parts (AGG-3) and calls without a name (AGG-13).
+    What a stream's aggregate leaves out is left out here too: empty parts (AGG-3) and calls without a name (AGG-13);
+    what that leaves without a part is judged like a response that came without one (CONV-3, AGG-28). So a turn gives
+    the same response, streamed or not; see `StreamAggregator` for its errors.
     Arguments and errors are those of `convert_response`.
     """
     response = convert_response(data)
     content = response.content
-    if content is not None:
-        parts = [part for part in content.parts if not _says_nothing(part)]
-        if len(parts) < len(content.parts):
-            content = content.replace(parts=parts)
-    return response.replace(content=content, turn_complete=True)
+    parts = [part for part in content.parts if not _says_nothing(part)] if content is not None else []
+    if content is not None and len(parts) < len(content.parts):
+        content = content.replace(parts=parts)
+    code = response.error_code
+    if not parts:
+        code = code or (response.finish_reason if response.finish_reason != "STOP" else None)
+        content = None if code else Content(role="model", parts=[])
+    return response.replace(content=content, error_code=code, turn_complete=True)
 
 
 def _says_nothing(part: Part) -> bool:
