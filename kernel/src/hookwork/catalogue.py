@@ -16,7 +16,9 @@ MODEL_FAMILIES = (
     (r"^local[/:]", "hookwork-local"),
     (r"^offline\b", "hookwork-offline"),
     (r"^needle\b", "hookwork-needle"),
-    (r"^(?:fallback|router):", "hookwork-llm"),
+    (r"^(?:fallback|router|redacted):", "hookwork-llm"),
+    (r"^cached:", "hookwork-cache"),
+    (r"^budgeted:", "hookwork-budget"),
 )
 
 #: How names of these families begin.
@@ -65,7 +67,7 @@ COMMANDS = {
 
 
 #: Distributions of these tables that are not released yet: nobody is told to install them.
-UNRELEASED = frozenset(f"hookwork-{name}" for name in ("config", "dbos", "deploy", "record-replay", "temporal", "web"))
+UNRELEASED = frozenset(f"hookwork-{name}" for name in ("config", "dbos", "deploy", "temporal", "web"))
 
 
 def distributions() -> frozenset[str]:

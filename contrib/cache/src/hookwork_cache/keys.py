@@ -17,14 +17,24 @@ _IRRELEVANT = ("httpOptions", "labels")
 
 def request_key(ctx: CallbackContext, request: ModelRequest, scope: str) -> str:
     """SHA-256 over app, user (scope ``user``), model, config with declarations, and contents without call ids."""
+    return key_of(
+        request,
+        app=ctx.app_name,
+        user=ctx.user_id if scope == "user" else None,
+        # A model that gives no name is told apart by the agent it belongs to.
+        model=request.model or f"agent:{ctx.agent_name}",
+    )
+
+
+def key_of(request: ModelRequest, *, model: str, app: str | None = None, user: str | None = None) -> str:
+    """SHA-256 over what is asked, and of whom."""
     config = dump(request.config)
     for name in _IRRELEVANT:
         config.pop(name, None)
     asked = {
-        "app": ctx.app_name,
-        "user": ctx.user_id if scope == "user" else None,
-        # A model that gives no name is told apart by the agent it belongs to.
-        "model": request.model or f"agent:{ctx.agent_name}",
+        "app": app,
+        "user": user,
+        "model": model,
         "config": config,
         "contents": [_without_ids(content) for content in request.contents],
     }

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hookwork import ModelResponse, Part, Plugin, hookimpl
+from hookwork import Plugin, hookimpl
 from hookwork.errors import ConfigurationError
 from hookwork.platform import replaying
+from hookwork_cache.answers import as_hit, is_complete, without_ids
 from hookwork_cache.keys import request_key
-from hookwork_cache.store import Store
+from hookwork_cache.store import Store, check_bounds
 
 if TYPE_CHECKING:
-    from hookwork import CallbackContext, InvocationContext, ModelRequest, RunOutcome
+    from hookwork import CallbackContext, InvocationContext, ModelRequest, ModelResponse, RunOutcome
 
 SCOPES = ("user", "app")
-
-#: `custom_metadata` key of an answer that came from the cache.
-METADATA_KEY = "hookwork_cache"
 
 
 class Cache(Plugin):
@@ -49,9 +47,7 @@ class Cache(Plugin):
         include_tools: bool = False,
         name: str = "cache",
     ) -> None:
-        for option, value in {"ttl": ttl, "max_entries": max_entries, "max_bytes": max_bytes}.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise ConfigurationError(f"plugin {name!r}: {option} must be a number above 0, not {value!r}")
+        check_bounds(f"plugin {name!r}", ttl=ttl, max_entries=max_entries, max_bytes=max_bytes)
         if scope not in SCOPES:
             raise ConfigurationError(f"plugin {name!r}: scope is one of {', '.join(SCOPES)}, not {scope!r}")
         self.name = name
@@ -78,8 +74,7 @@ class Cache(Plugin):
             self._asked.setdefault(ctx.invocation_id, {})[ctx.idempotency_key] = key
             return None
         self.hits += 1
-        metadata = {**(response.custom_metadata or {}), METADATA_KEY: "hit"}
-        return response.replace(custom_metadata=metadata, usage_metadata=None)
+        return as_hit(response)
 
     @hookimpl(tryfirst=True)
     def on_model_error(self, ctx: CallbackContext) -> None:
@@ -91,30 +86,8 @@ class Cache(Plugin):
         if response.partial:
             return
         key = self._asked.get(ctx.invocation_id, {}).pop(ctx.idempotency_key, None)
-        if key is not None and self._is_complete(response):
-            self._store.put(key, _without_ids(response))
+        if key is not None and is_complete(response, tools=self._include_tools):
+            self._store.put(key, without_ids(response))
 
     def after_run(self, ctx: InvocationContext, outcome: RunOutcome) -> None:
         self._asked.pop(ctx.invocation_id, None)
-
-    def _is_complete(self, response: ModelResponse) -> bool:
-        """The model said all it wanted to say; one that was cut off at a limit did not."""
-        content = response.content
-        if response.error_code or response.interrupted or content is None or not content.parts:
-            return False
-        if response.finish_reason not in (None, "STOP"):
-            return False
-        return self._include_tools or not content.function_calls
-
-
-def _without_ids(response: ModelResponse) -> ModelResponse:
-    """The answer with calls that get new ids each time they are made."""
-    content = response.content
-    if content is None or not content.function_calls:
-        return response
-    return response.replace(content=content.replace(parts=[_without_id(part) for part in content.parts]))
-
-
-def _without_id(part: Part) -> Part:
-    call = part.function_call
-    return part if call is None else part.replace(function_call=call.replace(id=None))

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from hookwork import ModelResponse
+from hookwork.errors import ConfigurationError
 from hookwork.platform import timestamp
 from hookwork.records.codec import dump_json
 
@@ -15,6 +16,13 @@ class _Entry(NamedTuple):
     response: ModelResponse
     size: int
     expires: float
+
+
+def check_bounds(who: str, **bounds: float) -> None:
+    """Raise ConfigurationError if a bound is no number above 0."""
+    for option, value in bounds.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            raise ConfigurationError(f"{who}: {option} must be a number above 0, not {value!r}")
 
 
 class Store:

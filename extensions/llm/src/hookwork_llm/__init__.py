@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hookwork_llm.functions import FunctionTool, StreamingTool, as_tool, tool
     from hookwork_llm.instructions import inject_session_state
     from hookwork_llm.model_wrappers.fallback import FallbackModel
+    from hookwork_llm.model_wrappers.redacting import RedactedModel
     from hookwork_llm.model_wrappers.router import RouterModel
     from hookwork_llm.planning import Planner, PlanReActPlanner
     from hookwork_llm.request_stages import RequestStage
@@ -31,6 +32,7 @@ _HOMES = {
     "functions": ("FunctionTool", "StreamingTool", "as_tool", "tool"),
     "instructions": ("inject_session_state",),
     "model_wrappers.fallback": ("FallbackModel",),
+    "model_wrappers.redacting": ("RedactedModel",),
     "model_wrappers.router": ("RouterModel",),
     "planning": ("PlanReActPlanner", "Planner"),
     "request_stages": ("RequestStage",),
@@ -64,6 +66,7 @@ __all__ = [
     "PlanReActPlanner",
     "Planner",
     "PreloadMemoryTool",
+    "RedactedModel",
     "RequestInputTool",
     "RequestStage",
     "RouterModel",

@@ -11,38 +11,48 @@ if TYPE_CHECKING:
     from hookwork.model import Model
 
 _FALLBACK = "fallback:"
+_REDACTED = "redacted:"
 _ON_AUTH = "fallback_on_auth"
+_REDACT = "redact"
 
 
 @hookimpl
 def create_model(name: str, settings: dict[str, Any]) -> Model | None:
-    """``fallback:a,b,c`` (models WRP-1).
+    """``fallback:a,b,c`` (models WRP-1) and ``redacted:a``.
 
     Raises:
-        hookwork.errors.ConfigurationError: ``[tool.hookwork.llm]`` holds another key than ``fallback_on_auth``, or
-            that is not true or false.
+        hookwork.errors.ConfigurationError: ``[tool.hookwork.llm]`` holds another key than ``fallback_on_auth`` (true
+            or false) and ``redact`` (a list of texts), or a value of another kind.
     """
-    if not name.startswith(_FALLBACK):
+    if not name.startswith((_FALLBACK, _REDACTED)):
         return None
+    on_auth, redact = _table(settings)
+    if name.startswith(_REDACTED):
+        from hookwork_llm.model_wrappers.redacting import RedactedModel
+
+        inner = name.removeprefix(_REDACTED).strip()
+        return RedactedModel(inner, name=name) if redact is None else RedactedModel(inner, patterns=redact, name=name)
     from hookwork_llm.model_wrappers.fallback import FallbackModel
 
-    on_auth = _on_auth(settings)
     names = [part.strip() for part in name.removeprefix(_FALLBACK).split(",")]
     return FallbackModel([part for part in names if part], name=name, on_auth=on_auth)
 
 
-def _on_auth(settings: dict[str, Any]) -> bool:
+def _table(settings: dict[str, Any]) -> tuple[bool, list[str] | None]:
     from hookwork.catalogue import did_you_mean
     from hookwork.errors import ConfigurationError
 
+    known = (_ON_AUTH, _REDACT)
     for key in settings:
-        if key != _ON_AUTH:
-            near = did_you_mean(key, [_ON_AUTH])
-            raise ConfigurationError(f"[tool.hookwork.llm]: unknown key {key!r}{near}; known keys: {_ON_AUTH}")
-    value = settings.get(_ON_AUTH, False)
-    if not isinstance(value, bool):
-        raise ConfigurationError(f"[tool.hookwork.llm]: {_ON_AUTH} is true or false, not {value!r}")
-    return value
+        if key not in known:
+            near = did_you_mean(key, known)
+            raise ConfigurationError(f"[tool.hookwork.llm]: unknown key {key!r}{near}; known keys: {', '.join(known)}")
+    on_auth, redact = settings.get(_ON_AUTH, False), settings.get(_REDACT)
+    if not isinstance(on_auth, bool):
+        raise ConfigurationError(f"[tool.hookwork.llm]: {_ON_AUTH} is true or false, not {on_auth!r}")
+    if redact is not None and not (isinstance(redact, list) and all(isinstance(item, str) for item in redact)):
+        raise ConfigurationError(f"[tool.hookwork.llm]: {_REDACT} is a list of texts, not {redact!r}")
+    return on_auth, redact
 
 
 @hookimpl

@@ -1,1 +1,1 @@
-"""Models made of other models (models WRP): `FallbackModel`, `RouterModel`, and what they share."""
+"""Models made of other models (models WRP): `FallbackModel`, `RouterModel`, `RedactedModel`, and what they share."""
