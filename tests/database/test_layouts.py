@@ -7,11 +7,13 @@ import json
 import logging
 import os
 import sqlite3
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hookwork import Agent, InvocationContext, Runner, Settings
 from hookwork.errors import BackendError, ConfigurationError, StaleSessionError
 from hookwork.records.codec import load
 from hookwork.records.content import Content, FunctionCall, Part
@@ -209,6 +211,26 @@ async def test_cs_40_absent_rows_of_shared_state_are_empty(tmp_path: Path) -> No
     assert dict((await opened(service, "u2", "empty")).state) == {"app:a": 1, "user:u": 2}
     assert await service.get_user_state(app_name="golden", user_id="u2") == {"u": 2}
     await service.close()
+
+
+async def test_bey_4_the_store_of_google_adks_dev_server_goes_on_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``.adk/session.db`` beside the agent, which its dev server makes, is a URL like any other."""
+    (tmp_path / ".adk").mkdir()
+    restored(tmp_path, "google_adk_sqlite").rename(tmp_path / ".adk" / "session.db")
+    monkeypatch.chdir(tmp_path)
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        yield Event(content=Content(role="model", parts=[Part(text=f"{len(ctx.session.events)} before")]))
+
+    settings = Settings(sessions="sqlite:///.adk/session.db")
+    async with Runner(Agent(name="golden", body=body), settings=settings) as runner:
+        before = await runner.sessions.get_session(app_name="golden", user_id="u1", session_id="full")
+        assert await runner.ask("go on", user_id="u1", session_id="full") == f"{len(before.events) + 1} before"
+        after = await runner.sessions.get_session(app_name="golden", user_id="u1", session_id="full")
+        assert list(after.events[: len(before.events)]) == list(before.events)
+    assert [path.name for path in (tmp_path / ".adk").iterdir()] == ["session.db"]
 
 
 # --- with google-adk itself -------------------------------------------------------------------------------------------

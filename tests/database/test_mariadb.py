@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.database import processes, servers
+from tests.database.faults import Faults, batch_faults_of, faults_of
 from tests.database.forgetful import Forgetful
 from tests.database.proxy import RoundTrips
 from tests.database.summaries import check_a_cold_summary_reads_its_window
@@ -90,6 +91,12 @@ class TestMariaDb(SessionServiceSuite):
 
     async def make_refusing_service(self) -> SessionService:
         return session_service(await self.databases.url(foreign_appends="refuse"))
+
+    def append_faults(self, service: SessionService) -> Faults:
+        return faults_of(MySqlStore, lambda connection: connection.close(), statements=8)
+
+    def batch_faults(self, service: SessionService) -> Faults:
+        return batch_faults_of(MySqlStore, lambda connection: connection.close(), statements=10)
 
     def build(self, url: str) -> DatabaseSessionService:
         return session_service(url)

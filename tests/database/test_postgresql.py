@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.database import processes, servers
+from tests.database.faults import Faults, batch_faults_of, faults_of
 from tests.database.forgetful import Forgetful
 from tests.database.proxy import RoundTrips
 from tests.database.summaries import check_a_cold_summary_reads_its_window
@@ -18,6 +19,7 @@ from hookwork.errors import BackendError, ConfigurationError
 from hookwork.platform import use_sleep
 from hookwork.services import SessionService
 from hookwork_database import DatabaseSessionService, session_service
+from hookwork_database.servers.postgresql import PostgresStore
 from hookwork_testkit.suites import SessionServiceSuite
 from hookwork_testkit.suites.base import say, texts
 
@@ -83,6 +85,12 @@ class TestPostgres(SessionServiceSuite):
 
     async def make_refusing_service(self) -> SessionService:
         return self.build(await self.schemas.url(foreign_appends="refuse"))
+
+    def append_faults(self, service: SessionService) -> Faults:
+        return faults_of(PostgresStore, lambda connection: connection.terminate(), statements=7)
+
+    def batch_faults(self, service: SessionService) -> Faults:
+        return batch_faults_of(PostgresStore, lambda connection: connection.terminate(), statements=9)
 
 
 class TestProcesses(TestPostgres):

@@ -111,6 +111,26 @@ async def test_dbp_2_appends_that_wait_together_share_a_transaction(tmp_path: Pa
     await traced.service.close()
 
 
+async def test_bey_9_flush_and_close_wait_for_queued_appends(tmp_path: Path) -> None:
+    """What was handed in is committed, that of a caller who went away too; those of one session wait in its queue."""
+    path = tmp_path / "s.db"
+    service = session_service(f"sqlite:///{path}")
+    session = await service.create_session(**KEY)
+
+    def committed() -> int:
+        with closing(sqlite3.connect(path)) as db:
+            return int(db.execute("SELECT COUNT(*) FROM events").fetchone()[0])
+
+    for ends_in, finish in (("flush", service.flush), ("close", service.close)):
+        before = committed()
+        tasks = [asyncio.ensure_future(service.append_event(session, say(f"{ends_in} {n}"))) for n in range(10)]
+        await asyncio.sleep(0)
+        tasks[0].cancel()
+        await finish()
+        assert committed() == before + 10, ends_in
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def test_dbp_2_one_bad_job_of_a_transaction_does_not_take_the_others_with_it(tmp_path: Path) -> None:
     service = session_service(f"sqlite:///{tmp_path}/s.db")
     sessions = [await service.create_session(**{**KEY, "session_id": f"s-{n}"}) for n in range(10)]

@@ -420,6 +420,23 @@ class BrokenExtension:
         raise OSError("driver is missing")
 
 
+async def test_bey_4_an_extension_registers_a_scheme_of_its_own() -> None:
+    """In place of google-adk's ``services.yaml``: a URL of any scheme, for each of the three kinds of services."""
+    from hookwork import hookimpl
+
+    class Redis:
+        @hookimpl
+        def create_session_service(self, url: str, settings: Any) -> Any:
+            return InMemorySessionService() if url.startswith("redis:") else None
+
+    with use_extensions([("redis", Redis())]):
+        async with Runner(agent(), sessions="redis://cache/0", settings=Settings()) as runner:
+            assert await runner.ask("hi", user_id="u", session_id="s") == "hello"
+            assert type(runner.sessions) is InMemorySessionService
+        with pytest.raises(ConfigurationError, match="redis"):
+            Runner(agent(), sessions="memory:", memory="redis://cache/0", settings=Settings())
+
+
 def test_ext_a_broken_extension_is_named_and_harms_only_who_needs_it() -> None:
     from hookwork import hookimpl
 

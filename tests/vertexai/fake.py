@@ -210,6 +210,12 @@ def _routes(fake: FakeVertex) -> list[tuple[str, str, str, Callable[..., Any]]]:
         ("memory.generate", "POST", f"/v1beta1/{_ENGINE}/memories:generate", of_memories(memories.generate)),
         ("memory.ingest", "POST", f"/v1beta1/{_ENGINE}/memories:ingestEvents", of_memories(memories.ingest)),
         ("memory.retrieve", "POST", f"/v1beta1/{_ENGINE}/memories:retrieve", of_memories(memories.retrieve)),
+        (
+            "memory.profiles",
+            "POST",
+            f"/v1beta1/{_ENGINE}/memories:retrieveProfiles",
+            lambda match, query, body: memories.profiles(fake.memory_store(match["engine"]), body),
+        ),
         ("rag.upload", "POST", f"/upload/v1beta1/{_CORPUS}/ragFiles:upload", of_rag(rag.upload)),
         ("rag.list", "GET", f"/v1beta1/{_CORPUS}/ragFiles", of_rag(rag.list)),
         ("rag.get", "GET", f"/v1beta1/{file}", of_rag(rag.get)),

@@ -37,6 +37,8 @@ class MemoryStore:
     def __init__(self, engine: EngineStore) -> None:
         self.engine = engine
         self.memories: dict[str, dict[str, Any]] = {}
+        #: scope as JSON → schema id → profile.
+        self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
         self.streams: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
 
 
@@ -103,6 +105,12 @@ class Memories:
             wanted = json.loads(re.sub(r"\\(.)", r"\1", match[1]))
             memories = [memory for memory in memories if memory["scope"] == wanted]
         return page_of(memories, "memories", query)
+
+    def profiles(self, store: MemoryStore, body: Any) -> dict[str, Any]:
+        _check_scope(body.get("scope"))
+        found = store.profiles.get(json.dumps(body["scope"], sort_keys=True), {})
+        shown = {id: {"schemaId": id, "profile": profile} for id, profile in found.items()}
+        return {"profiles": shown} if shown else {}
 
     def generate(self, store: MemoryStore, _: Any, query: dict[str, str], body: Any) -> dict[str, Any]:
         if len(json.dumps(body, ensure_ascii=False).encode()) > LIMIT:

@@ -338,6 +338,21 @@ async def test_bey_6_events_as_they_come(fake: FakeVertex) -> None:
     await memory.close()
 
 
+async def test_bey_6_profiles_of_a_user(fake: FakeVertex) -> None:
+    """By exactly this scope, one for each schema of the engine; the request is the vendor's client's."""
+    memory = memory_bank(fake)
+    assert await memory.retrieve_profiles(**SCOPE) == {}
+    profile = {"drinks": ["green tea"], "age": 30}
+    fake.memory_store(ENGINE).profiles[json.dumps(SCOPE, sort_keys=True)] = {"taste": profile}
+    assert await memory.retrieve_profiles(**SCOPE) == {"taste": profile}
+    assert await memory.retrieve_profiles(**{**SCOPE, "user_id": "somebody"}) == {}
+    assert fake.sent("memory.profiles")[1].body == {"scope": SCOPE}
+    fake.fail("memory.profiles", 403)
+    with pytest.raises(BackendError):
+        await memory.retrieve_profiles(**SCOPE)
+    await memory.close()
+
+
 async def test_mem_2_what_comes_back_is_checked(fake: FakeVertex) -> None:
     memory = memory_bank(fake)
     foreign = {"memory": {"name": "x/memories/1", "fact": "secret", "scope": {"user_id": "u2"}}, "distance": 0.1}

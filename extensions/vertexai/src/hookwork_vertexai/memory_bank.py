@@ -273,6 +273,26 @@ class VertexAiMemoryBankService(MemoryService):
         entries = (entry_of(item) for item in found if isinstance(item, Mapping) and _scope_of(item) in (None, scope))
         return [entry for entry in entries if entry is not None]
 
+    async def retrieve_profiles(self, *, app_name: str, user_id: str) -> dict[str, dict[str, Any]]:
+        """The structured profiles of a user: id of the engine's schema → profile (services BEY-6). Empty when none.
+
+        The form is that of the Agent Platform client's ``retrieve_profiles``: a look-up by scope, not a search.
+        """
+        engine, scope = self._scope(app_name, user_id)
+        try:
+            answer = await self._api.request(
+                "POST", f"{engine}/memories:retrieveProfiles", body={"scope": scope}, retries=READS
+            )
+        except ApiError as error:
+            raise typed(error) from error
+        profiles = answer.get("profiles")
+        found = profiles.items() if isinstance(profiles, Mapping) else ()
+        return {
+            str(id): dict(item["profile"])
+            for id, item in found
+            if isinstance(item, Mapping) and isinstance(item.get("profile"), Mapping)
+        }
+
     # --- what the operations share ------------------------------------------------------------------------------------
 
     def _scope(self, app_name: Any, user_id: Any) -> tuple[str, dict[str, str]]:
