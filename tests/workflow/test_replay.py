@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.workflow.flows import answers, is_marker, outputs, step
+from tests.workflow.flows import answered, answers, handoff, is_marker, outputs, step
 
+from hookwork import Event
 from hookwork.errors import NothingToResume
 from hookwork_workflow import (
     START,
     Edge,
+    GraphNode,
     Join,
     NodeContext,
     ReplayDivergence,
@@ -153,8 +155,6 @@ async def test_rpl_2_what_was_said_last_counts(kit: Any) -> None:
 
     @node
     async def shaky(value: str, ctx: NodeContext) -> AsyncIterator[Any]:
-        from hookwork import Event
-
         yield Event(output="first" if broken[0] else "second")
         if broken[0]:
             raise OSError("after the output")
@@ -368,3 +368,26 @@ async def test_wb_8_a_rewound_run_is_gone(kit: Any) -> None:
     turn = await lab.run(answers({second.waits_for[0]: {"result": "y"}}))
     assert turn.outcome.output == "b(y)"
     assert ran == ["a", "ask", "a", "ask", "ask", "b"]
+
+
+async def test_act_6_a_resume_asks_each_node_that_is_done_twice(kit: Any) -> None:
+    """Once for where the run stands, once to go on; not again when it has come to its end."""
+    asked: list[str] = []
+
+    class Asked(GraphNode[Any, Any]):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        async def run(self, ctx: Any, input: Any) -> AsyncIterator[Event]:
+            yield Event(output=self.name)
+
+        def standing(self, view: Any) -> Any:
+            asked.append(self.name)
+            return super().standing(view)
+
+    flow = Workflow("wf", START >> Asked("a") >> Asked("b") >> handoff("ask", "q") >> step("end"))
+    lab = kit.Lab(flow.as_agent)
+    await lab.run("hi")
+    asked.clear()
+    assert (await answered(lab, {"q": "yes"})).outcome.output == "end(yes)"
+    assert sorted(asked) == ["a", "a", "b", "b"]

@@ -382,7 +382,9 @@ class Activation:
     def _settle_status(self, resuming: bool) -> Standing:
         """How the call ended, from stored events; without any when nothing can wait and the end was seen (ACT-12)."""
         inv = self._inv
-        maybe_waiting = self._paused or self._waits or resuming or inv.session.log.has_scopes
+        maybe_waiting = self._paused or self._waits or inv.session.log.has_scopes
+        if resuming and not maybe_waiting:  # an end of this entry counts unless a call of an earlier one is open
+            maybe_waiting = not self._ended or bool(View(inv, inv.invocation_id, self.path).open_calls)
         handed, self._handed = self._handed, False
         if not maybe_waiting and not handed and (self._ended or not self.target.derives_end):
             self.status = COMPLETED
