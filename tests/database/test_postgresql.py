@@ -124,11 +124,12 @@ async def test_dbp_7_a_foreign_event_is_read_in_one_round_trip(schemas: Schemas)
     await other.close()
 
 
+@pytest.mark.parametrize("number", [300, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("keys", ["disjoint", "common"])
-async def test_db_13_two_processes_on_one_session(schemas: Schemas, keys: str) -> None:
+async def test_db_13_two_processes_on_one_session(schemas: Schemas, keys: str, number: int) -> None:
     url = await schemas.url()
     service = session_service(url)
-    await processes.check_two_at_once(service, url, 300, keys)
+    await processes.check_two_at_once(service, url, number, keys)
     await service.close()
 
 
@@ -144,10 +145,11 @@ async def test_db_10_two_processes_start_on_no_tables(schemas: Schemas) -> None:
         await processes.check_both_start_on_nothing(await schemas.url())
 
 
-async def test_db_13_shared_keys_of_two_sessions_are_all_kept(schemas: Schemas) -> None:
+@pytest.mark.parametrize("number", [300, pytest.param(1000, marks=pytest.mark.slow)])
+async def test_db_13_shared_keys_of_two_sessions_are_all_kept(schemas: Schemas, number: int) -> None:
     url = await schemas.url()
     service, other = session_service(url), session_service(url)
-    await servers.check_shared_keys_of_two_sessions_are_all_kept(service, other, 500)
+    await servers.check_shared_keys_of_two_sessions_are_all_kept(service, other, number)
     await service.close()
     await other.close()
 

@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.database import processes
+from tests.database import processes, servers
 
 from hookwork_database import session_service
 
@@ -25,6 +25,16 @@ async def test_bey_10_two_processes_count_by_rule(tmp_path: Path) -> None:
     service = session_service(url)
     await processes.check_two_count_by_rule(service, url, 200)
     await service.close()
+
+
+@pytest.mark.slow
+async def test_db_13_shared_keys_of_two_sessions_are_all_kept(tmp_path: Path) -> None:
+    """4,000 of 4,000 (spec §4)."""
+    url = f"sqlite:///{tmp_path}/s.db"
+    service, other = session_service(url), session_service(url)
+    await servers.check_shared_keys_of_two_sessions_are_all_kept(service, other, 1000)
+    await service.close()
+    await other.close()
 
 
 async def test_db_10_two_processes_start_on_no_file(tmp_path: Path) -> None:
