@@ -10,7 +10,7 @@ from tests.gemini.service import Service as GeminiService
 from tests.openai.server import Json
 from tests.openai.server import Service as OpenAIService
 
-from hookwork.errors import ConfigurationError
+from hookwork.errors import ConfigurationError, ModelError
 from hookwork.live import LiveRunConfig
 from hookwork.model import Model, ModelRequest
 from hookwork.plugins.discovery import use_extensions
@@ -247,3 +247,22 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], text: str) -> None
     with pytest.raises(ConfigurationError) as caught:
         extension.create_model("apigee/gemini-m", settings, False)
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("provider", ["gemini", "openai"])
+async def test_the_strictness_switch_is_handed_on(
+    gemini: GeminiService, openai: OpenAIService, provider: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """models Beyond: ``unsupported="error" | "warn"`` on every adapter."""
+    service: Any = gemini if provider == "gemini" else openai
+    proxy = service.url if provider == "gemini" else service.base_url
+    request = asking()
+    request.update_config(**({"extra": {"futureSetting": 1}} if provider == "gemini" else {"top_k": 3}))
+    with pytest.raises(ModelError) as caught:
+        await collect(ApigeeModel(f"apigee/{provider}/m", proxy_url=proxy, api_key="k"), request)
+    assert caught.value.kind == "invalid_request"
+    if provider == "openai":
+        service.answers(Json({"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]}))
+    model = ApigeeModel(f"apigee/{provider}/m", proxy_url=proxy, api_key="k", unsupported="warn")
+    assert (await collect(model, request))[-1].text
+    assert len([record for record in caplog.records if "left out" in record.message]) == 1

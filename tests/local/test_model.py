@@ -239,14 +239,14 @@ async def test_the_chat_has_three_roles_and_no_two_neighbours_of_one() -> None:
             "reads text only",
         ),
         (lambda: ModelRequest(), "", "no contents"),
-        (lambda: asked(cached_content="x"), "", "cached_content is not supported"),
-        (lambda: asked(candidate_count=2), "", "candidate_count"),
+        (lambda: asked(cached_content="x"), "unsupported_cached_content", "cached_content is not supported"),
+        (lambda: asked(candidate_count=2), "unsupported_candidates", "candidate_count"),
         (
             lambda: ModelRequest(
                 contents=[user_content("hi")],
                 config=GenerateContentConfig(tools=(ToolDeclaration(google_search={}),)),
             ),
-            "",
+            "unsupported_tool",
             "carries out itself",
         ),
     ],
@@ -258,6 +258,59 @@ async def test_what_the_engine_lacks_is_refused_before_it_is_asked(request_of: A
     assert (caught.value.kind, caught.value.code, caught.value.retryable) == ("invalid_request", code, False)
     assert text in str(caught.value)
     assert server.bodies == []
+
+
+LACKING: dict[str, Any] = {
+    "cached_content": "x",
+    "speech_config": {"languageCode": "de"},
+    "response_logprobs": True,
+    "candidate_count": 2,
+    "response_modalities": ("AUDIO",),
+    "tools": (ToolDeclaration(google_search={}),),
+}
+
+
+@pytest.mark.parametrize("name", sorted(LACKING))
+async def test_a_setting_that_the_engine_lacks_is_an_error_or_one_warning(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    request = asked(**{name: LACKING[name]})
+    strict, _ = local_model(answering)
+    with pytest.raises(ModelError, match="unsupported='warn'"):
+        await collect(strict, request)
+    lenient, server = local_model(answering, unsupported="warn")
+    plain, reference = local_model(answering)
+    for _ in range(2):
+        await collect(lenient, request)
+    await collect(plain, asked())
+    assert server.bodies == reference.bodies * 2
+    assert len([record for record in caplog.records if "left out" in record.message]) == 1
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"labels": {"a": "b"}},
+        {"thinking_config": {"thinkingLevel": "HIGH"}},
+        {"safety_settings": ({"category": "HARM_CATEGORY_HATE_SPEECH", "threshold": "OFF"},)},
+        {"extra": {"serviceTier": "flex"}},
+    ],
+    ids=lambda config: next(iter(config)),
+)
+async def test_t_18_a_setting_that_means_nothing_here_is_told_once(
+    config: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    model, _ = local_model(answering)
+    for _ in range(2):
+        await collect(model, asked(**config))
+    assert len([record for record in caplog.records if "left out" in record.message]) == 1
+
+
+def test_models_of_a_file_share_its_weights_however_strict_they_are() -> None:
+    assert Options(unsupported="warn") == Options()
+    assert hash(Options(unsupported="warn")) == hash(Options())
+    with pytest.raises(ConfigurationError, match="'unsupported'"):
+        LocalModel("a.gguf", unsupported="maybe")
 
 
 async def test_an_error_of_the_engine_is_a_model_error_with_its_type() -> None:

@@ -32,6 +32,8 @@ class ApigeeModel(Model):
         project, location: of Vertex AI. Default: ``GOOGLE_CLOUD_PROJECT``, ``GOOGLE_CLOUD_LOCATION``.
         credentials: google.auth credentials for Vertex AI. Default: those of the environment.
         timeout: seconds for a call. retry: see `hookwork_modelkit.RetryPolicy`. http_client: used as it is.
+        unsupported: what becomes of a setting that what stands behind the proxy lacks: ``error``, or ``warn``: it is
+            left out, with one warning.
 
     Raises:
         ConfigurationError: the name has another form, there is no proxy, or Vertex AI lacks project or location.
@@ -49,6 +51,7 @@ class ApigeeModel(Model):
         credentials: Any = None,
         timeout: float | None = None,
         retry: Any = None,
+        unsupported: str = "error",
         http_client: Any = None,
     ) -> None:
         route = route_of(name)
@@ -59,7 +62,13 @@ class ApigeeModel(Model):
                 "argument proxy_url"
             )
         self.name = name
-        common = {"headers": headers, "timeout": timeout, "retry": retry, "http_client": http_client}
+        common = {
+            "headers": headers,
+            "timeout": timeout,
+            "retry": retry,
+            "unsupported": unsupported,
+            "http_client": http_client,
+        }
         if route.provider == "openai":
             self._delegate = _openai(route, proxy, api_key, common)
         elif _is_vertex(route):

@@ -21,6 +21,7 @@ class _Table(msgspec.Struct, kw_only=True):
     timeout: float | None = None
     headers: dict[str, str] | None = None
     retry: bool | int | dict[str, Any] | None = None
+    unsupported: str | None = None
 
 
 def options_from(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from hookwork_local.choice import Choice, ReplyReader
 from hookwork_local.llama import PROVIDER, LlamaEngine, acquire, engine_for, release
 from hookwork_local.options import Options
 from hookwork_local.prompt import body_of
+from hookwork_local.strictness import Strictness
 from hookwork_modelkit.aggregation import StreamAggregator
 from hookwork_modelkit.errors import model_error
 
@@ -43,6 +44,7 @@ class LocalModel(Model):
         self.path = path
         self.name = f"local/{path}"
         self.options = Options.of(options)
+        self._strictness = Strictness(self.name, warns=self.options.unsupported == "warn")
         self._engine: LlamaEngine | None = None
         self._counted = False
 
@@ -54,7 +56,7 @@ class LocalModel(Model):
         if self._engine is None:
             self._engine, self._counted = acquire(self.path, self.options), True
         choice = Choice.of(request.config)
-        body = body_of(request, choice, self.options, self.name)
+        body = body_of(request, choice, self.options, self.name, self._strictness)
         answer = Answer(self.name, choice)
         async with aclosing(self._engine.complete(body)) as chunks:
             async for chunk in chunks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from hookwork.catalogue import did_you_mean
@@ -19,6 +19,8 @@ class Options:
         gpu_layers: layers that are computed on a GPU; 0: none, -1: all.
         max_output_tokens: of an answer whose request names no limit.
         chat_template: a Jinja template in place of the one in the file.
+        unsupported: what becomes of a setting that the engine lacks: ``error``, or ``warn``: it is left out, with one
+            warning. It is no matter of the engine, so models that differ in it share one.
 
     Raises:
         ConfigurationError: a value of a wrong kind or size.
@@ -29,6 +31,7 @@ class Options:
     gpu_layers: int = 0
     max_output_tokens: int = 512
     chat_template: str | None = None
+    unsupported: str = field(default="error", compare=False)
 
     def __post_init__(self) -> None:
         for name, least in (("threads", 1), ("context", 64), ("gpu_layers", -1), ("max_output_tokens", 1)):
@@ -37,11 +40,13 @@ class Options:
                 raise ConfigurationError(f"local: {name!r} is a whole number from {least}, not {value!r}")
         if self.chat_template is not None and not isinstance(self.chat_template, str):
             raise ConfigurationError("local: 'chat_template' is a Jinja template as text")
+        if self.unsupported not in ("error", "warn"):
+            raise ConfigurationError(f"local: 'unsupported' is one of error, warn, not {self.unsupported!r}")
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Options:
         """Options from keyword arguments. Raises ConfigurationError, also for a key that is none."""
-        known = [field.name for field in fields(cls)]
+        known = [option.name for option in fields(cls)]
         for key in values:
             if key not in known:
                 raise ConfigurationError(

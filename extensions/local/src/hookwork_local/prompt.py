@@ -9,9 +9,11 @@ from hookwork.errors import ModelError
 from hookwork.model import ModelRequest
 from hookwork.records.content import Content, Part
 from hookwork.records.frozen import thaw
+from hookwork.records.request import GenerateContentConfig
 from hookwork_local.choice import Choice, described
 from hookwork_local.llama import PROVIDER
 from hookwork_local.options import Options
+from hookwork_local.strictness import Strictness
 from hookwork_modelkit.errors import refusal
 
 _HOW = (
@@ -32,18 +34,18 @@ _SETTINGS = {
     "frequency_penalty": "frequency_penalty",
 }
 _REFUSED = ("cached_content", "speech_config", "response_logprobs")
+#: Settings that mean nothing here and change no answer for the worse.
+_IGNORED = ("labels", "safety_settings", "thinking_config", "media_resolution", "http_options")
+#: Settings of the genai SDK itself.
+_OTHERS = frozenset({"automatic_function_calling", "automaticFunctionCalling"})
 
 
-def body_of(request: ModelRequest, choice: Choice, options: Options, name: str) -> dict[str, Any]:
+def body_of(
+    request: ModelRequest, choice: Choice, options: Options, name: str, strictness: Strictness | None = None
+) -> dict[str, Any]:
     """The engine's request. Raises ModelError (``invalid_request``): media, or a setting that the engine lacks."""
     config = request.config
-    for setting in _REFUSED:
-        if getattr(config, setting):
-            raise refusal(PROVIDER, name, f"{setting} is not supported by local models; leave it out")
-    if config.candidate_count is not None and config.candidate_count > 1:
-        raise refusal(PROVIDER, name, "candidate_count above 1 is not supported by local models; leave it out")
-    if any(tool.function_declarations is None for tool in config.tools):
-        raise refusal(PROVIDER, name, "tools that a service carries out itself are not there for local models")
+    _look_at(config, choice, strictness if strictness is not None else Strictness(name))
     body: dict[str, Any] = {
         "messages": _messages(request, choice, name),
         "max_tokens": config.max_output_tokens or options.max_output_tokens,
@@ -59,6 +61,27 @@ def body_of(request: ModelRequest, choice: Choice, options: Options, name: str) 
     if schema is not None:
         body["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
     return body
+
+
+def _look_at(config: GenerateContentConfig, choice: Choice, strictness: Strictness) -> None:
+    """Go through the settings that have no counterpart here: none is left out without a word (T-18)."""
+    for setting in _REFUSED:
+        if getattr(config, setting):
+            strictness.lacking(setting, f"{setting} is")
+    if config.candidate_count is not None and config.candidate_count > 1:
+        strictness.lacking("candidates", "candidate_count above 1 is")
+    if any(tool.function_declarations is None for tool in config.tools):
+        strictness.lacking("tool", "tools that a service carries out itself are")
+    if any(str(name).upper() != "TEXT" for name in config.response_modalities or ()):
+        strictness.lacking("modalities", "answers other than text are")
+    for setting in _IGNORED:
+        if getattr(config, setting):
+            strictness.ignored(setting, f"{setting} means nothing to a local model")
+    if config.stop_sequences and choice.tools:
+        strictness.ignored("stop_sequences", "stop_sequences would cut the JSON of a call")
+    for setting, value in (config.extra or {}).items():
+        if value is not None and setting not in _OTHERS:
+            strictness.ignored(setting, f"the setting {setting!r} is not known here")
 
 
 def _messages(request: ModelRequest, choice: Choice, name: str) -> list[dict[str, str]]:
