@@ -17,6 +17,7 @@ from hookwork.live import (
     GO_AWAY,
     INTERACTION_STATUS,
     TURN_COMPLETE_REASON,
+    VOICE_ACTIVITY,
     ActivityEnd,
     ActivityStart,
     LiveConnection,
@@ -273,6 +274,8 @@ async def test_live_7_what_else_a_server_says_is_labelled(server: LiveServer) ->
         {"serverContent": {"generationComplete": True}},
         {"serverContent": {"turnComplete": True, "turnCompleteReason": "NEED_MORE_INPUT"}},
         {"serverContent": {"interactionStatus": "IN_PROGRESS"}},
+        {"voiceActivity": {"type": "ACTIVITY_START", "audioOffset": "1.5s"}},
+        {"voiceActivityDetectionSignal": {"vadSignalType": "VAD_SIGNAL_TYPE_EOS"}},
         {"serverContent": {"groundingMetadata": {"webSearchQueries": ["q"]}}},
     )
     labels = [response.custom_metadata for response in responses]
@@ -283,9 +286,11 @@ async def test_live_7_what_else_a_server_says_is_labelled(server: LiveServer) ->
         {GENERATION_COMPLETE: True},
         {TURN_COMPLETE_REASON: "NEED_MORE_INPUT"},
         {INTERACTION_STATUS: "IN_PROGRESS"},
+        {VOICE_ACTIVITY: {"voiceActivityType": "ACTIVITY_START", "audioOffset": "1.5s"}},
+        {VOICE_ACTIVITY: {"vadSignalType": "VAD_SIGNAL_TYPE_EOS"}},
         None,
     ]
-    assert [response.partial for response in responses] == [True, True, True, True, None, True, None]
+    assert [response.partial for response in responses] == [True, True, True, True, None, True, True, True, None]
     assert responses[-1].grounding_metadata is not None
 
 
@@ -295,7 +300,7 @@ async def test_live_7_messages_of_unknown_kinds_give_nothing(server: LiveServer,
     responses = await said_by(
         server,
         {"zork": {"a": 1}},
-        {"voiceActivity": {"voiceActivityType": "ACTIVITY_START"}},
+        {"voiceActivity": {}},
         {"serverContent": {"modelTurn": {"parts": [{"text": ""}]}}},
         {"serverContent": {"waitingForInput": True}},
         {"serverContent": {"modelTurn": {"parts": [{"text": "still here"}]}}},

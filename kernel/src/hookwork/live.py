@@ -33,6 +33,8 @@ GENERATION_COMPLETE = "live_generation_complete"
 TURN_COMPLETE_REASON = "live_turn_complete_reason"
 #: Text or object, as the provider gives it.
 INTERACTION_STATUS = "live_interaction_status"
+#: Object, as the provider gives it: that the user began or ceased to speak, and where in the audio.
+VOICE_ACTIVITY = "live_voice_activity"
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -270,10 +272,12 @@ class LiveConnection(ABC):
           there; the model goes on in another turn once it has the answers.
         * ``session_resumption_handle``: alone, only handles that can be used now.
         * ``usage_metadata``: normalised (models MOD-16); each token is reported once: the counts of a session's
-          responses are added up. ``grounding_metadata``, ``finish_reason``, ``model_version`` as usual.
+          responses are added up. ``finish_reason``, ``model_version`` as usual.
+        * ``grounding_metadata``: what of it came; the driver puts together what comes in one turn.
         * ``error_code``: what the server reports as a result; the session goes on.
         * ``custom_metadata`` with the keys `GO_AWAY`, `CANCELLED_CALLS`, `GENERATION_COMPLETE`,
-          `TURN_COMPLETE_REASON`, `INTERACTION_STATUS`. A message with nothing else is ``partial=True``.
+          `TURN_COMPLETE_REASON`, `INTERACTION_STATUS`, `VOICE_ACTIVITY`. A message with nothing else is
+          ``partial=True``.
         * messages without any of this give nothing.
         """
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hookwork.live import CANCELLED_CALLS, GENERATION_COMPLETE, GO_AWAY, INTERACTION_STATUS, TURN_COMPLETE_REASON
+from hookwork.live import (
+    CANCELLED_CALLS,
+    GENERATION_COMPLETE,
+    GO_AWAY,
+    INTERACTION_STATUS,
+    TURN_COMPLETE_REASON,
+    VOICE_ACTIVITY,
+)
 from hookwork.records.codec import load
 from hookwork.records.content import Content, FunctionCall, Part
 from hookwork.records.metadata import GroundingMetadata, ModelResponse, Transcription, UsageMetadata
@@ -104,6 +111,9 @@ def _labels(message: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, An
         labels[TURN_COMPLETE_REASON] = said["turnCompleteReason"]
     if said.get("interactionStatus"):
         labels[INTERACTION_STATUS] = said["interactionStatus"]
+    activity = message.get("voiceActivity") or message.get("voiceActivityDetectionSignal")
+    if activity:
+        labels[VOICE_ACTIVITY] = dict(activity)
     go_away = message.get("goAway")
     if go_away is not None:
         labels[GO_AWAY] = seconds_of(go_away.get("timeLeft")) or 0

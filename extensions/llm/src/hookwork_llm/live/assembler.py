@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from hookwork.platform import new_uuid
 from hookwork.records.content import Content, Part
-from hookwork.records.metadata import ModelResponse, Transcription
+from hookwork.records.metadata import GroundingMetadata, ModelResponse, Transcription
+from hookwork_llm.live.grounding import merged
 
 INPUT = "input_transcription"
 OUTPUT = "output_transcription"
@@ -74,6 +75,9 @@ class _Run:
 class Assembler:
     """Takes server messages, gives pieces: fragments as they came, and the whole of each run of fragments.
 
+    Grounding is told in pieces too: each is shown as it comes, all of a turn stand with the text that the turn ends
+    with, or what was spoken, or the end itself.
+
     A run of text ends at a call, at the end of the turn and at an interruption; an utterance ends at the latter two, or
     where the server says that it is finished.
     """
@@ -84,6 +88,8 @@ class Assembler:
         self._early: dict[str, str] = {}
         self._runs: list[_Run] = []
         self._text_id = ""
+        #: what the answer of this turn rests on, as far as it was told.
+        self._grounding: GroundingMetadata | None = None
 
     @property
     def transcribes(self) -> bool:
@@ -99,21 +105,29 @@ class Assembler:
                 pieces += self._hear(side, said)
         if message.content is not None:
             pieces += self._take(message.content, message)
-        if message.turn_complete or message.interrupted:
+        if message.grounding_metadata is not None:
+            self._grounding = merged(self._grounding, message.grounding_metadata)
+        ends = bool(message.turn_complete or message.interrupted)
+        if ends:
             pieces += self.finish(interrupted=bool(message.interrupted))
         rest = {name: value for name in _REST if (value := getattr(message, name)) is not None}
+        if ends and self._grounding is not None:  # nothing was said in words that it could stand with
+            rest["grounding_metadata"], self._grounding = self._grounding, None
+        elif ends:
+            rest.pop("grounding_metadata", None)
         if rest.get("error_code") and message.content is not None and message.content.function_calls:
             del rest["error_code"]  # it stands with the calls, which are then not carried out (core FLOW-14)
             rest.pop("error_message", None)
         if rest:
-            whole = message.turn_complete or message.interrupted or not message.partial
+            shown = "grounding_metadata" in rest and len(rest) == 1  # what is told of it so far: a hint
+            whole = ends or not (message.partial or shown)
             response = ModelResponse(**rest, partial=None if whole else True, model_version=message.model_version)
             pieces.append(Piece(response, new_uuid()))
         return pieces
 
     def finish(self, *, interrupted: bool = False) -> list[Piece]:
         """The wholes of all that is open: what the user said, what the model said, its text."""
-        return [*self.finish_speech(), *self._finish_text(interrupted)]
+        return self._grounded([*self.finish_speech(), *self._finish_text(interrupted)])
 
     def finish_speech(self) -> list[Piece]:
         """The final transcriptions of open utterances, the user's first."""
@@ -125,6 +139,16 @@ class Assembler:
         pieces = self._finish_utterance(INPUT)
         self._speech.clear()
         self._runs = []
+        self._grounding = None
+        return pieces
+
+    def _grounded(self, pieces: list[Piece]) -> list[Piece]:
+        """The end of a turn: what the answer rests on stands with its text, else with what was spoken."""
+        for at in reversed(range(len(pieces))):
+            said = pieces[at].response
+            if self._grounding is not None and (said.content is not None or said.output_transcription is not None):
+                pieces[at] = pieces[at]._replace(response=said.replace(grounding_metadata=self._grounding))
+                self._grounding = None
         return pieces
 
     # --- speech -------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hookwork.live import GO_AWAY, INTERACTION_STATUS, TURN_COMPLETE_REASON, VOICE_ACTIVITY
 from hookwork.platform import new_uuid, timestamp
 from hookwork.records.content import Content, FunctionCall, FunctionResponse, Part
 from hookwork.records.event import NO_ACTIONS, Event, EventActions
@@ -64,6 +65,9 @@ class EventMaker:
             actions=self._actions(response),
             long_running=flow.long_running(calls_of(response)),
         )
+        told = wire_fields(response)
+        if told:
+            event = event.replace(extra={**(event.extra or {}), **told})
         if not is_kept(event):
             return event
         if is_model_turn(event):
@@ -114,6 +118,29 @@ class EventMaker:
             isolation_scope=flow.ctx.isolation_scope,
             **fields,
         )
+
+
+def wire_fields(response: ModelResponse) -> dict[str, Any]:
+    """What a live server tells beside its content, under the names and in the form of google-adk's events, so that
+    front ends made for it see it (services BEY-8; forms of ``google.genai.types``).
+    """
+    fields: dict[str, Any] = {}
+    if response.session_resumption_handle:
+        update = {"newHandle": response.session_resumption_handle, "resumable": True}
+        fields["liveSessionResumptionUpdate"] = update
+    told = response.custom_metadata
+    if told:
+        fields |= {name: told[label] for label, name in _WIRE_NAMES.items() if label in told}
+        if GO_AWAY in told:
+            fields["goAway"] = {"timeLeft": f"{told[GO_AWAY]:g}s"}
+    return fields
+
+
+_WIRE_NAMES = {
+    TURN_COMPLETE_REASON: "turnCompleteReason",
+    INTERACTION_STATUS: "interactionStatus",
+    VOICE_ACTIVITY: "voiceActivity",
+}
 
 
 def calls_of(response: ModelResponse) -> Sequence[FunctionCall]:
