@@ -26,6 +26,7 @@ from hookwork.node_events import checked_output, stamped, without_output
 from hookwork.node_standing import NODE_WAITING
 from hookwork.records.event import Event, NodeInfo, RequestInput
 from hookwork.state import DeltaBuffer
+from hookwork.timed import EXPIRED_ROUTE, WaitExpired
 from hookwork.view import View
 
 if TYPE_CHECKING:
@@ -174,11 +175,16 @@ class NodeAttempt:
             self._paused = True
         except ConsentRequiredError as required:
             await self._ask_consent(required)
+        except WaitExpired:
+            await self.take(Event(routes=(EXPIRED_ROUTE,)))
         except BaseExceptionGroup as group:
             errors = group.split(Pause)[1]  # of a task group that ended by nothing but pauses: none (ASK-7)
-            if errors is not None:
+            if errors is not None and errors.split(WaitExpired)[1] is not None:
                 raise errors from None
-            self._paused = True
+            if errors is not None:
+                await self.take(Event(routes=(EXPIRED_ROUTE,)))
+            else:
+                self._paused = True
         if self._paused and self.detached:
             await self._end_detached()
 
@@ -294,12 +300,13 @@ class NodeAttempt:
             info = info.replace(output_for=(*(info.output_for or ()), *activation.output_for))
         return event.replace(output=output, node_info=info)
 
-    async def ask(self, request: RequestInput, *, rerun: bool = True) -> None:
-        """Ask a person; a question of this activation that is open already is not asked again (ASK-8)."""
-        if self.activation.resuming and request.interrupt_id in {call.id for call in self.ctx.view.open_calls}:
+    async def ask(self, request: RequestInput | Event, *, rerun: bool = True) -> None:
+        """Ask a person, or wait by an event of one call; what is open already is not asked again (ASK-8)."""
+        event = request if isinstance(request, Event) else request_input_event(request, rerun=rerun)
+        if self.activation.resuming and event.long_running_tool_ids[0] in {c.id for c in self.ctx.view.open_calls}:
             self._waits = True
             return
-        await self.take(request_input_event(request, rerun=rerun))
+        await self.take(event)
 
     def delegate(self, path: str) -> None:
         """A child's output becomes this node's (DYN-24). Raises OutputAlreadyDelegated."""

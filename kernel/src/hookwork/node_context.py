@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from hookwork import platform
 from hookwork.actions import Actions
+from hookwork.asking import request_input_event
 from hookwork.context import InvocationContext
 from hookwork.errors import (
     ContextClosedError,
@@ -19,6 +22,7 @@ from hookwork.errors import (
 from hookwork.node import Pause
 from hookwork.records.event import Event, RequestInput
 from hookwork.state import DeltaBuffer, State
+from hookwork.timed import EXPIRED, NO_DEFAULT, WaitExpired, epoch, wait_event_of, with_deadline
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -236,7 +240,16 @@ class NodeContext(InvocationContext):
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
-    async def request_input(self, key: str, message: str = "", *, payload: Any = None, schema: Any = None) -> Any:
+    async def request_input(
+        self,
+        key: str,
+        message: str = "",
+        *,
+        payload: Any = None,
+        schema: Any = None,
+        deadline: datetime | float | None = None,
+        default: Any = NO_DEFAULT,
+    ) -> Any:
         """The answer to a question; without one the person is asked and the node pauses.
 
         Once it is answered the body runs again from its top, so ask before you act (workflow ASK-6, WT-35).
@@ -244,15 +257,59 @@ class NodeContext(InvocationContext):
         Args:
             key: names the question within this activation.
             schema: a JSON schema or a type; the answer is checked before it is stored and given as that type.
+            deadline: a moment (with a time zone, or seconds since 1970) after which a timer may answer instead.
+            default: what it answers then; without one `WaitExpired` is raised here.
+
+        Raises:
+            WaitExpired: the deadline passed. A body that lets it pass ends without output, with the route ``expired``.
         """
-        attempt = self._attempt("request_input")
         json_schema, convert = self.node.answer_schema(schema)
-        interrupt_id = self.interrupt_id(key)
-        value = self.resumed_input(interrupt_id)
+        request = RequestInput(
+            interrupt_id=self.interrupt_id(key), message=message, payload=payload, response_schema=json_schema
+        )
+        asking = with_deadline(request_input_event(request, rerun=True), deadline, default)
+        return convert(await self._answer("request_input", key, asking))
+
+    async def sleep_until(self, moment: datetime | float, *, key: str | None = None) -> None:
+        """Pause until a moment (with a time zone, or seconds since 1970); at once when it has passed (workflow WB-22).
+
+        The run ends as paused; whoever keeps the time lets it go on (`hookwork_workflow.due_waits`), in this process or
+        another. The body runs again from its top, where this returns.
+
+        Args:
+            key: names the wait within this activation; None: its number.
+        """
+        until = epoch(moment)
+        key = key if key is not None else f"sleep-{self.next_run('sleep_until()')}"
+        asked_before = self.resuming and any(call.id == self.interrupt_id(key) for call in self.view.calls)
+        if not asked_before and platform.now().timestamp() >= until:
+            self._attempt("sleep_until")
+            return
+        await self._answer("sleep_until", key, wait_event_of(self.interrupt_id(key), until=until))
+
+    async def wait_event(
+        self, event: str, *, schema: Any = None, deadline: datetime | float | None = None, default: Any = NO_DEFAULT
+    ) -> Any:
+        """Pause until an event of that name is sent to the session, and give what came with it (workflow WB-22).
+
+        Sent by `hookwork_workflow.send_event`. The body runs again from its top. Waited for twice, an event is two
+        events. ``schema``, ``deadline`` and ``default`` as in `request_input`.
+        """
+        json_schema, convert = self.node.answer_schema(schema)
+        number = self.next_run(f"wait_event({event})")
+        key = event if number == 1 else f"{event}#{number}"
+        asking = wait_event_of(self.interrupt_id(key), event=event, schema=json_schema)
+        return convert(await self._answer("wait_event", key, with_deadline(asking, deadline, default)))
+
+    async def _answer(self, what: str, key: str, asking: Event) -> Any:
+        """The answer to a call; without one it is made, unless it is open, and the node pauses."""
+        attempt = self._attempt(what)
+        value = self.resumed_input(asking.long_running_tool_ids[0])
+        if value is EXPIRED:
+            raise WaitExpired(key, self.path)
         if value is not MISSING:
-            return convert(value)
-        request = RequestInput(interrupt_id=interrupt_id, message=message, payload=payload, response_schema=json_schema)
-        await attempt.ask(request)
+            return value
+        await attempt.ask(asking)
         from hookwork.starting import others_finish
 
         await others_finish(self)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hookwork.asking import RERUN
 from hookwork.errors import InvalidResumeResponse
 from hookwork.node import Standing
+from hookwork.timed import EXPIRED, EXPIRED_ROUTE
 
 if TYPE_CHECKING:
     from hookwork.node import Node
@@ -50,16 +51,18 @@ def node_output(node: Node, view: View) -> Any:
         by_message = info is not None and info.message_as_output and end.output is None
         return node.validate_output(record.output) if by_message and end.path == view.path else record.output
     given = answers(view) if hands_off(node, view) else None
-    if given is None:
+    if given is None or EXPIRED in given.values():
         return None
     return next(iter(given.values())) if len(given) == 1 else given
 
 
-def recorded_routes(view: View) -> tuple[str, ...]:
+def recorded_routes(node: Node, view: View) -> tuple[str, ...]:
     """The routes of a finished activation; they may be on another event than its output (NODE-6)."""
     record = view.record
     if record is None:
         return ()
+    if record.end <= record.newest_answer and hands_off_expired(node, view):
+        return (EXPIRED_ROUTE,)
     since = max(record.newest_answer, record.failed)
     for position in reversed(record.own):
         if position <= since:
@@ -79,6 +82,12 @@ def hands_off(node: Node, view: View) -> bool:
         return False
     asked = _asked(view)
     return bool(asked) and not any(_reruns(view.event(call.position)) for call in asked)
+
+
+def hands_off_expired(node: Node, view: View) -> bool:
+    """Whether an answer that would be the output did not come in time (WB-22)."""
+    given = answers(view) if hands_off(node, view) else None
+    return given is not None and EXPIRED in given.values()
 
 
 def answers(view: View) -> dict[str, Any] | None:

@@ -30,6 +30,7 @@ RESERVED_TOOL_NAMES = frozenset(
         "stop_streaming",
         "adk_request_confirmation",
         "adk_request_input",
+        "hookwork_wait",
         "adk_request_credential",
     }
 )

@@ -5,7 +5,7 @@ Everything here is pure: the same events give the same answers in any process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hookwork.errors import ConfigurationError
@@ -176,6 +176,11 @@ class View:
         """
         given = call.answer
         payload = given.payload if given is not None else None
+        if isinstance(payload, Mapping) and "hookworkExpired" in payload:
+            from hookwork.timed import EXPIRED, is_expiry
+
+            if is_expiry(payload):
+                return EXPIRED
         agent = self.agent
         if agent is not None:
             return agent.read_answer(call, payload)

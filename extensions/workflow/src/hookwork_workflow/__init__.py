@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from hookwork.node import Node, NodeConfig, NodeOutcome, Pause, build_node
     from hookwork.node_context import MISSING, NodeContext
     from hookwork.records.event import RequestInput
+    from hookwork.timed import EXPIRED_ROUTE, WaitExpired, with_deadline
     from hookwork_workflow.asking import REQUEST_INPUT, request_input_event
     from hookwork_workflow.decorator import node
     from hookwork_workflow.edges import DEFAULT, START, Edge, EdgeBuilder, Edges, chain, fan_in, fan_out, routes
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from hookwork_workflow.results import Routed, progress, routed
     from hookwork_workflow.retry import Retry
     from hookwork_workflow.sequential import SequentialAgent
+    from hookwork_workflow.timed_waits import DueWait, answer_due, due_waits, keep_time, next_due, send_event
     from hookwork_workflow.workflow import Workflow, WorkflowAgent
 
 _HOMES = {
@@ -112,6 +114,19 @@ _HOMES = {
     ),
     "hookwork_workflow.retry": ("Retry",),
     "hookwork_workflow.sequential": ("SequentialAgent",),
+    "hookwork_workflow.timed_waits": (
+        "DueWait",
+        "answer_due",
+        "due_waits",
+        "keep_time",
+        "next_due",
+        "send_event",
+    ),
+    "hookwork.timed": (
+        "EXPIRED_ROUTE",
+        "WaitExpired",
+        "with_deadline",
+    ),
     "hookwork_workflow.workflow": (
         "Workflow",
         "WorkflowAgent",
@@ -121,10 +136,12 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "DEFAULT",
+    "EXPIRED_ROUTE",
     "MISSING",
     "REQUEST_INPUT",
     "START",
     "AgentNode",
+    "DueWait",
     "Edge",
     "EdgeBuilder",
     "Edges",
@@ -161,19 +178,26 @@ __all__ = [
     "RunawayGraph",
     "SequentialAgent",
     "ToolNode",
+    "WaitExpired",
     "Workflow",
     "WorkflowAgent",
+    "answer_due",
     "build_node",
     "chain",
     "compile_graph",
+    "due_waits",
     "fan_in",
     "fan_out",
+    "keep_time",
+    "next_due",
     "node",
     "parallel",
     "progress",
     "request_input_event",
     "routed",
     "routes",
+    "send_event",
+    "with_deadline",
 ]
 
 

@@ -299,7 +299,7 @@ def _taken(triggers: list[Trigger], cause: Sequence[str] | None) -> list[Trigger
 
 def _routes_of(node: Node, place: View, output: Any) -> tuple[str, ...]:
     """The recorded routes; of a node that handed off also what its answer says (ANS-9)."""
-    routes = recorded_routes(place)
+    routes = recorded_routes(node, place)
     record = place.record
     answered = record is not None and record.end <= record.newest_answer and record.newest_answer >= 0
     if routes or not answered or not hands_off(node, place):

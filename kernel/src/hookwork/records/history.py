@@ -15,9 +15,12 @@ from hookwork.records.content import FunctionCall, FunctionResponse
 from hookwork.records.event import Event
 from hookwork.records.frozen import FrozenDict
 
+#: The function name of a wait for a moment or an event, which no person needs to answer (workflow WB-22).
+WAIT = "hookwork_wait"
 KINDS = {
     "adk_request_confirmation": "confirmation",
     "adk_request_input": "input",
+    WAIT: "input",
     "adk_request_credential": "credential",
 }
 #: Key of an event's actions: calls that wait for somebody's consent (crosscutting AUTH-30).
