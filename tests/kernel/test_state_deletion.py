@@ -11,7 +11,7 @@ from tests.kernel.running import run_of, runner_of, said, stored
 from hookwork import Agent, CallbackContext, Event, EventActions, InvocationContext, Plugin, Runner
 from hookwork.errors import ValidationError
 from hookwork.records.codec import dump, dump_json, load
-from hookwork.records.deleted import DELETED, DELETED_KEYS, applied, deleting, delta_of, with_delta
+from hookwork.records.deleted import DELETED, DELETED_KEYS, actions_with_delta, applied, deleting, delta_of, with_delta
 from hookwork.records.session import without_temp
 
 
@@ -91,6 +91,26 @@ async def test_bey_13_a_hand_made_event_deletes() -> None:
         await run_of(runner, state_delta={"k": 1})
         session = await runner.sessions.get_session(app_name=runner.app_name, user_id="u", session_id="s")
         assert dict(session.state) == {}
+
+
+async def test_act_3_actions_that_travelled_alone_put_no_key_of_ours_under_actions() -> None:
+    """``ctx.actions.snapshot()`` on an event of one's own: the mark moves beside ``actions`` before it is stored."""
+    kept: list[EventActions] = []
+
+    async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
+        alone = actions_with_delta(EventActions(), {"k": DELETED, "j": 2})
+        assert alone.extra == {DELETED_KEYS: ["k"]}
+        kept.append(alone)
+        yield Event(content=said("x").content, actions=alone)
+        assert ctx.state.to_dict() == {"j": 2}
+
+    async with runner_of(body) as runner:
+        await run_of(runner, state_delta={"k": 1})
+        [_, event] = [event for event in await stored(runner) if event.actions.state_delta]
+        assert event.actions.extra is None
+        assert event.extra == {DELETED_KEYS: ["k"]}
+        session = await runner.sessions.get_session(app_name=runner.app_name, user_id="u", session_id="s")
+        assert dict(session.state) == {"j": 2}
 
 
 async def test_bey_13_live_and_stored_agree_whatever_a_hook_makes_of_the_event() -> None:

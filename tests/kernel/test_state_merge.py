@@ -185,3 +185,22 @@ async def test_bey_10_the_initial_delta_of_a_run_merges() -> None:
         async for _ in runner.run(user_id="u", session_id="s", message="go", state_delta={"count": 1}):
             pass
         assert await _state(runner) == {"count": 11}
+
+
+async def test_core_rew_1_what_was_taken_back_meanwhile_is_not_merged() -> None:
+    """A rewind before this invocation, and a foreign write of a key with a rule, meet one append."""
+
+    async def before(ctx: CallbackContext) -> None:
+        ctx.state["count"] = 1
+        session = await runner.sessions.get_session(app_name="counting", user_id="u", session_id="s")
+        for actions in (
+            EventActions(state_delta={"count": 10}),
+            EventActions(rewind_before_invocation_id=ctx.invocation_id),
+        ):
+            await runner.sessions.append_event(session, new_event("x", author="user", actions=actions))
+
+    async with _runner(before, {"count": "add"}) as runner:
+        with pytest.raises(StaleSessionError):
+            async for _ in runner.run(user_id="u", session_id="s", message="go"):
+                pass
+        assert await _state(runner) == {"count": 10}

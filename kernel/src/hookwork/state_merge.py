@@ -16,7 +16,7 @@ from typing import Any
 from hookwork import platform
 from hookwork.errors import ConfigurationError, StaleSessionError, ValidationError
 from hookwork.records.deleted import DELETED, delta_of, with_delta
-from hookwork.records.event import Event
+from hookwork.records.event import Event, is_rewind
 from hookwork.records.frozen import freeze_at
 from hookwork.records.session import Session
 from hookwork.services import SessionService
@@ -136,13 +136,16 @@ async def _caught_up(
     """Refresh the handle; the keys that were written on both sides."""
     before = set(session.written_keys)
     ours = before | event.actions.state_delta.keys()
-    last = session.events[-1].id if session.length else None
+    newest = session.events[-1] if session.length else None
+    goes_on = newest is not None and newest.invocation_id == event.invocation_id
     await service.refresh(session)
     session.written_keys |= before  # a refresh forgets them, and this run goes on
     touched: set[str] = set()
     for foreign in reversed(session.events):
-        if foreign.id == last:
+        if newest is not None and foreign.id == newest.id:
             break
+        if goes_on and is_rewind(foreign):
+            raise stale  # the invocation was taken back: its values do not count any more
         touched |= foreign.actions.state_delta.keys()
     common = touched & ours
     others = sorted(common.difference(mergeable))

@@ -47,10 +47,14 @@ def delta_of(carrier: Event | EventActions) -> Mapping[str, Any]:
 
     A name that is not in the delta, or whose value is not null there, says nothing.
     """
-    delta = carrier.actions.state_delta if isinstance(carrier, Event) else carrier.state_delta
-    if carrier.extra is None:
+    if isinstance(carrier, Event):
+        actions = carrier.actions
+        delta, extra = actions.state_delta, carrier.extra if actions.extra is None else _extra_of(carrier)
+    else:
+        delta, extra = carrier.state_delta, carrier.extra
+    if extra is None:
         return delta
-    names = carrier.extra.get(DELETED_KEYS)
+    names = extra.get(DELETED_KEYS)
     if not isinstance(names, list):
         return delta
     gone = {name: DELETED for name in names if isinstance(name, str) and name in delta and delta[name] is None}
@@ -60,6 +64,8 @@ def delta_of(carrier: Event | EventActions) -> Mapping[str, Any]:
 def with_delta(event: Event, delta: Mapping[str, Any], **actions: Any) -> Event:
     """The event with another state delta, whose values may be `DELETED`; ``actions`` are further fields of it."""
     wire, extra = _written(event.extra, delta)
+    if event.actions.extra is not None and DELETED_KEYS in event.actions.extra:
+        actions["extra"] = _with_names(event.actions.extra, [])  # google-adk refuses it there (ACT-3)
     changed = event.actions.replace(state_delta=wire, **actions)
     return event.replace(actions=changed) if extra == event.extra else event.replace(actions=changed, extra=extra)
 
@@ -96,6 +102,13 @@ def without_deleted_temp(extra: Mapping[str, Any] | None) -> Mapping[str, Any] |
         return extra
     kept: Mapping[str, Any] | None = _with_names(extra, [name for name in names if not str(name).startswith("temp:")])
     return kept
+
+
+def _extra_of(event: Event) -> Mapping[str, Any] | None:
+    """An event's unknown keys; the mark of actions that travelled alone counts where the event has none."""
+    if is_deleting(event) or not is_deleting(event.actions):
+        return event.extra
+    return event.actions.extra
 
 
 def _written(extra: Mapping[str, Any] | None, delta: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
