@@ -138,7 +138,11 @@ class NodeInfo(Record):
 
 
 class RequestInput(Record):
-    """A node's question to a person (workflow §5)."""
+    """A node's question to a person (workflow §5).
+
+    ``payload``: what the person is shown beside the message; JSON, or an object of a dataclass, an attrs class, a
+    Struct or a pydantic model, which is kept as JSON (PER-2).
+    """
 
     interrupt_id: str = msgspec.field(default_factory=str)
     message: str | None = None
@@ -146,8 +150,25 @@ class RequestInput(Record):
     payload: Any = None
 
     def __post_init__(self) -> None:
-        set_field(self, "payload", freeze(self.payload, (None, "payload")))
+        set_field(self, "payload", _frozen_payload(self.payload))
         set_field(self, "response_schema", frozen_map(self.response_schema))
+
+
+def _frozen_payload(payload: Any) -> Any:
+    where = (None, "payload")
+    try:
+        return freeze(payload, where)
+    except ValidationError:
+        binary = (bytes, bytearray, memoryview)  # an artifact's, not text in disguise
+        return freeze(msgspec.to_builtins(payload, builtin_types=binary, enc_hook=_of_pydantic), where)
+
+
+def _of_pydantic(value: Any) -> Any:
+    kind = type(value)
+    serializer = getattr(kind, "__pydantic_serializer__", None)
+    if serializer is None:
+        raise ValidationError(f"payload: JSON cannot hold a {kind.__module__}.{kind.__qualname__}", path="payload")
+    return serializer.to_python(value, mode="json", by_alias=True)
 
 
 class Event(ModelResponse):
