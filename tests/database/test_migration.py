@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import pickle
 import sqlite3
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from tests.database.test_mariadb import databases as databases
 from tests.database.test_postgresql import Schemas
 from tests.database.test_postgresql import schemas as schemas
 
-from hookwork.errors import ConfigurationError, ValidationError
+from hookwork.errors import BackendError, ConfigurationError, ValidationError
 from hookwork.records.event import Event
 from hookwork_database import session_service
 from hookwork_database.layouts.pickled import unpickled
@@ -162,3 +164,71 @@ def test_srv_7_hookwork_migrate(tmp_path: Path) -> None:
     assert partly.exit_code == 1
     assert "8 event(s) copied" in partly.output
     assert "evt-1" in partly.output
+
+
+@pytest.mark.parametrize("name", ["google_adk_sqlite", "adk_go", "google_adk_v1"])
+def test_bey_9_a_migration_in_place_takes_the_files_name_and_keeps_the_file(tmp_path: Path, name: str) -> None:
+    path = restored(tmp_path, name)
+    old = asyncio.run(_everything(f"sqlite:///{path}"))
+    before = path.read_bytes()
+    done = CliRunner().invoke(command, [f"sqlite:///{path}", "--in-place"])
+    assert done.exit_code == 0, done.output
+    assert "session(s)" in done.output
+    assert asyncio.run(_everything(f"sqlite:///{path}")) == old
+    with closing(sqlite3.connect(path)) as db:
+        version = db.execute("SELECT value FROM adk_internal_metadata WHERE key = 'schema_version'").fetchone()
+    assert version == ("1",)
+    kept = path.with_name(f"{path.name}.before-migration")
+    assert kept.read_bytes() == before
+    assert not path.with_name(f"{path.name}.migrating").exists()
+    again = CliRunner().invoke(command, [f"sqlite:///{path}", "--in-place"])
+    assert isinstance(again.exception, ConfigurationError)
+    assert kept.name in str(again.exception)
+
+
+async def _everything(url: str) -> list[Any]:
+    service = session_service(url)
+    try:
+        found = [
+            await service.get_session(app_name="golden", user_id=listed.user_id, session_id=listed.id)
+            for listed in await service.list_sessions(app_name="golden")
+        ]
+        return sorted((s.user_id, s.id, [event.id for event in s.events], dict(s.state)) for s in found)
+    finally:
+        await service.close()
+
+
+def test_bey_9_in_place_what_cannot_be_copied_leaves_the_file_as_it_is(tmp_path: Path) -> None:
+    path = restored(tmp_path, "google_adk_v1")
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE events SET event_data = '{broken' WHERE id = 'evt-1'")
+        db.commit()
+    before = path.read_bytes()
+    done = CliRunner().invoke(command, [f"sqlite:///{path}", "--in-place"])
+    assert done.exit_code == 1
+    assert "evt-1" in done.output
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(path.name)] == [path.name]
+
+
+def test_bey_9_in_place_wants_a_sqlite_file_that_nobody_writes_to(tmp_path: Path) -> None:
+    path = restored(tmp_path, "google_adk_v1")
+    with closing(sqlite3.connect(path, timeout=0)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        with pytest.MonkeyPatch.context() as patch:
+            connect = sqlite3.connect
+            patch.setattr(sqlite3, "connect", lambda *given, **more: connect(*given, **{**more, "timeout": 0}))
+            busy = CliRunner().invoke(command, [f"sqlite:///{path}", "--in-place"])
+        assert isinstance(busy.exception, BackendError)
+        assert "stop the program" in str(busy.exception)
+    for url, text in (
+        ("postgresql://u:secret@h/d", "no SQLite file"),
+        (f"sqlite:///{tmp_path}/absent.db", "there is no file"),
+        ("sqlite://", "there is no file"),
+    ):
+        refused = CliRunner().invoke(command, [url, "--in-place"])
+        assert isinstance(refused.exception, ConfigurationError)
+        assert text in str(refused.exception)
+        assert "secret" not in str(refused.exception)
+    for wrong in ([f"sqlite:///{path}"], [f"sqlite:///{path}", f"sqlite:///{tmp_path}/t.db", "--in-place"]):
+        assert CliRunner().invoke(command, wrong).exit_code == 2
