@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.openai.asking import KEY, asked
+from tests.openai.asking import KEY, asked, declared
 from tests.openai.realtime_service import (
     A_CALL,
     HangUp,
@@ -92,6 +93,29 @@ async def test_rt_3_the_name_of_a_call_may_have_come_with_its_item() -> None:
     (made,) = await heard({"type": "response.output_item.added", "item": A_CALL}, bare)
     assert made.content is not None
     assert made.content.function_calls[0].name == "f"
+
+
+async def test_agg_29_an_item_that_is_told_twice_is_one_call_and_two_items_are_two() -> None:
+    made = await heard(begun(), called("f", "{}"), called("f", "{}"), called("f", "{}", "call_2"))
+    ids = [call.id for response in made if response.content for call in response.content.function_calls]
+    assert ids == ["call_1", "call_2"]
+
+
+async def test_oai_19_a_name_that_the_service_cannot_take_goes_there_and_back() -> None:
+    """Names of MCP tools hold dots; the service takes letters, digits, - and _ (as in every other call)."""
+    request = asked("hi", tools=declared("files.read"))
+    async with session_on(Hear("session.update"), Stay(), request=request) as (_, service):
+        while not service.heard or not service.heard[-1]:
+            await asyncio.sleep(0)
+        wire = service.session["tools"][0]["name"]
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", wire)
+    async with session_on(Hear("response.create"), called(wire, "{}"), HangUp(1000), request=request) as (line, _):
+        await line.send_content(user_content("hi"))
+        found: list[ModelResponse] = []
+        with pytest.raises(LiveConnectionClosed):
+            await collect(line, found)
+    assert found[0].content is not None
+    assert found[0].content.function_calls[0].name == "files.read"
 
 
 async def test_rt_3_a_response_that_calls_is_a_complete_turn_too() -> None:

@@ -209,6 +209,51 @@ async def test_rt_2_a_response_the_service_began_by_itself_is_waited_for() -> No
     assert not any(response.error_code for response in found)
 
 
+async def test_rt_2_what_is_said_beside_a_call_that_stays_open_is_answered() -> None:
+    """A long-running call may never be answered in this session."""
+    script: list[Step] = [
+        Hear("response.create"),
+        begun(),
+        called("f", "{}"),
+        Hear("conversation.item.create"),
+        ended(),
+        Hear("response.create"),
+        HangUp(1000),
+    ]
+    async with session_on(*script) as (connection, service):
+        await connection.send_content(user_content("one"))
+        found: list[ModelResponse] = []
+        receiver = asyncio.create_task(collect(connection, found))
+        while not found:
+            await asyncio.sleep(0)
+        await connection.send_content(user_content("two"))
+        with pytest.raises(LiveConnectionClosed):
+            await receiver
+    assert service.types == ["conversation.item.create", "response.create"] * 2
+
+
+async def test_rt_2_a_response_that_fails_before_it_begins_keeps_nothing_from_being_asked() -> None:
+    script: list[Step] = [
+        Hear("response.create"),
+        failure("server_busy"),
+        Hear("response.create"),
+        begun(),
+        text("here"),
+        ended(),
+        HangUp(1000),
+    ]
+    async with session_on(*script) as (connection, _):
+        await connection.send_content(user_content("one"))
+        found: list[ModelResponse] = []
+        receiver = asyncio.create_task(collect(connection, found))
+        while not found:
+            await asyncio.sleep(0)
+        await connection.send_content(user_content("anybody there?"))
+        with pytest.raises(LiveConnectionClosed):
+            await receiver
+    assert [response.error_code or response.text for response in found[:2]] == ["server_busy", "here"]
+
+
 async def test_activity_of_the_user_stops_the_model_where_the_client_marks_it() -> None:
     script: list[Step] = [Hear("response.create"), begun(), text("a"), Hear("response.cancel"),
               ended("cancelled", details={"reason": "client_cancelled"}), HangUp(1000)]  # fmt: skip

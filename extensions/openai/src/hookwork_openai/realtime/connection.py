@@ -36,8 +36,8 @@ _NO_CLOSE_FRAME = 1006
 class RealtimeConnection(LiveConnection):
     """A connection; see `hookwork.live.LiveConnection`.
 
-    The service gives one response at a time. One that is due while another is being given is asked for afterwards, and
-    while calls of the model wait for their answers none is.
+    The service gives one response at a time. One that is due while another is being given is asked for afterwards: to
+    answers of calls once all calls have theirs, to what the user said in any case: a call may stay open for long.
     """
 
     def __init__(self, call: Call, connection: AsyncRealtimeConnection, session: Mapping[str, Any]) -> None:
@@ -49,7 +49,7 @@ class RealtimeConnection(LiveConnection):
         self._audio_format = given
         rate = f";rate={made['rate']}" if "rate" in made else ""
         self._events = ServerEvents(call, f"{made['type']}{rate}")
-        self._response_due = False
+        self._response_due = self._user_waits = False
         self._closed = False
 
     async def configure(self) -> None:
@@ -78,6 +78,7 @@ class RealtimeConnection(LiveConnection):
         else:
             for item in conversation_items(self._call, [content]):
                 await self._create(item)
+            self._user_waits = self._events.responding
         await self._ask_for_response()
 
     async def send_realtime(self, item: RealtimeInput) -> None:
@@ -112,7 +113,7 @@ class RealtimeConnection(LiveConnection):
         if self._events.responding:
             self._response_due = True
             return
-        self._response_due = False
+        self._response_due = self._user_waits = False
         self._events.responding = True
         await self._send({"type": "response.create"})
 
@@ -135,7 +136,8 @@ class RealtimeConnection(LiveConnection):
             response = self._read(data)
             if self._events.refused_response:
                 self._events.refused_response, self._response_due = False, True
-            if self._response_due and not self._events.responding and not self._events.open_calls:
+            may_ask = self._user_waits or not self._events.open_calls
+            if self._response_due and not self._events.responding and may_ask:
                 await self._ask_for_response()
             if response is not None:
                 yield response

@@ -43,6 +43,10 @@ class ServerEvents:
         self._model: str | None = None
         self._interrupted = False
         self._names: dict[str, str] = {}
+        #: items of the response that is being given whose call was told.
+        self._told: set[str] = set()
+        #: the response that was asked for has begun.
+        self._begun = False
 
     def read(self, event: Any) -> ModelResponse | None:
         """The response for one event; None when it tells nothing.
@@ -64,7 +68,7 @@ class ServerEvents:
         error = object_in(event, "error")
         code = text_in(error, "code") or text_in(error, "type") or "error"
         if code == _ALREADY_RESPONDING:
-            self.refused_response = self.responding = True
+            self.refused_response = self.responding = self._begun = True
             return None
         if error.get("event_id") == SESSION_UPDATE:
             raise service_error(self._call, error, started=False, kind="invalid_request")
@@ -72,6 +76,8 @@ class ServerEvents:
             raise service_error(self._call, error, started=True)
         if code == "session_expired":  # the server hangs up now; a new connection may go on
             return ModelResponse(partial=True, custom_metadata={GO_AWAY: 0})
+        if not self._begun:  # it may be the response asked for that fails: what is due next is asked for again
+            self.responding = False
         failed = service_error(self._call, error, started=True)
         return ModelResponse(error_code=code, error_message=str(failed))
 
@@ -122,16 +128,21 @@ class ServerEvents:
     # --- responses ----------------------------------------------------------------------------------------------------
 
     def _created(self, event: Event) -> None:
-        self.responding = True
+        self.responding = self._begun = True
         self._interrupted = False
+        self._told.clear()
 
     def _item_added(self, event: Event) -> None:
         item = object_in(event, "item")
         if item.get("type") == "function_call":
             self._names[text_in(item, "id")] = text_in(item, "name")
 
-    def _call_done(self, event: Event) -> ModelResponse:
-        name = text_in(event, "name") or self._names.get(text_in(event, "item_id"), "")
+    def _call_done(self, event: Event) -> ModelResponse | None:
+        item = text_in(event, "item_id")
+        if item and item in self._told:
+            return None  # told twice; two calls are two items (AGG-29)
+        self._told.add(item)
+        name = self._call.names.own(text_in(event, "name") or self._names.get(item, ""))
         call_id = text_in(event, "call_id")
         args = read_arguments(self._call, event.get("arguments"), name=name, call_id=call_id)
         self.open_calls.add(call_id)
@@ -143,7 +154,7 @@ class ServerEvents:
         """
         response = object_in(event, "response")
         told = object_in(response, "status_details")
-        self.responding = False
+        self.responding = self._begun = False
         status, reason = text_in(response, "status"), text_in(told, "reason")
         usage = realtime_usage(response.get("usage"))
         if status == "failed":

@@ -10,7 +10,7 @@ from hookwork.model import ModelRequest
 from hookwork.records.request import GenerateContentConfig
 from hookwork_openai import config as settings
 from hookwork_openai.call import Call, lookup, set_items
-from hookwork_openai.tools import Choice, choice, functions
+from hookwork_openai.tools import Choice, choice, functions, reserve_names
 
 #: The formats that the API takes, with the one rate that each has (samples per second).
 RATES = {"audio/pcm": 24000, "audio/pcmu": 8000, "audio/pcma": 8000}
@@ -26,12 +26,13 @@ def session_settings(call: Call, request: ModelRequest, live: LiveRunConfig) -> 
     """
     config = request.config
     _refuse_unsupported(call, config, live)
+    reserve_names(call, request)
     declared = functions(call, config)
     optional = {
         "instructions": settings.system_text(call, config),
         "output_modalities": _modalities(call, live.response_modalities or config.response_modalities),
         "tools": [
-            {"type": "function", "name": function.name, "parameters": function.parameters}
+            {"type": "function", "name": call.names.wire(function.name), "parameters": function.parameters}
             | ({"description": function.description} if function.description is not None else {})
             for function in declared
         ]
@@ -105,7 +106,7 @@ def _choice(call: Call, wanted: Choice | None) -> Any:
     if wanted is None:
         return None
     if wanted.mode == "required" and len(wanted.names) == 1:
-        return {"type": "function", "name": wanted.names[0]}
+        return {"type": "function", "name": call.names.wire(wanted.names[0])}
     if wanted.names:
         call.unsupported("unsupported_tool_choice", "a Realtime session cannot be limited to some of its functions")
     return wanted.mode
