@@ -231,6 +231,17 @@ class MemoryService(ABC):
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> list[MemoryEntry]:
         """Entries of this app and user that fit the query, best first; empty when none."""
 
+    async def add_events_to_memory(
+        self, *, app_name: str, user_id: str, events: Sequence[Event], session_id: str = "", flush: bool = False
+    ) -> None:
+        """Take events in as they come, where the backend can; what was taken in before stays (BEY-6).
+
+        Args:
+            session_id: what the events belong to; in it an event of an id that was taken in takes its place.
+            flush: a service that gathers events makes memories of them now; with no events too.
+        """
+        raise UnsupportedOperationError(f"{type(self).__name__} takes whole sessions only; use add_session_to_memory")
+
     async def add_memory(self, *, app_name: str, user_id: str, entries: list[MemoryEntry]) -> None:
         """Take single entries in, where the backend can."""
         raise UnsupportedOperationError(f"{type(self).__name__} cannot take single memories; add a session instead")

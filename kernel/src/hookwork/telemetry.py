@@ -66,9 +66,10 @@ def active_tracer() -> Tracer | None:
 def watched(service: Any, kind: str, tracer: Tracer | None) -> Any:
     """A service as it is; with a tracer, in a wrapper that makes a span of each call (services BEY-18).
 
-    ``kind``: ``sessions``, ``artifacts`` or ``memory``.
+    ``kind``: ``sessions``, ``artifacts`` or ``memory``. One that only ``passes_on`` to another service, which has its
+    own spans, says so by an attribute of that name.
     """
-    if tracer is None or service is None:
+    if tracer is None or service is None or getattr(service, "passes_on", False):
         return service
     from hookwork.service_spans import TracedService
 

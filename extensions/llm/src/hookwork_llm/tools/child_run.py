@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hookwork.records.metadata import UsageMetadata
     from hookwork.records.session import Session
     from hookwork.runner import Runner
+    from hookwork.services import SessionService
 
 _IDS = uuid.UUID("0b6b3f0e-6f2c-4f0e-9d38-7f4f3a1d2c55")
 #: Keys of this prefix are the framework's own and stay with the parent (BT-01).
@@ -132,11 +133,11 @@ class _ChildRun(RunCore):
 
     parent: Invocation
 
-    async def _open_session(self) -> Session:
+    async def _open_session(self, sessions: SessionService) -> Session:
         state: dict[str, Any] = {
             key: value for key, value in self.parent.live.as_dict().items() if not key.startswith(PRIVATE_PREFIX)
         }
-        return await self.runner.sessions.create_session(
+        return await sessions.create_session(
             app_name=self.runner.app_name, user_id=self.user_id, session_id=self.session_id, state=state
         )
 

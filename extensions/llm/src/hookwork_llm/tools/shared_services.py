@@ -6,7 +6,7 @@ for, the parent's is used.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hookwork.services import ArtifactService, ArtifactVersion, MemoryEntry, MemoryService
@@ -14,11 +14,14 @@ from hookwork.services import ArtifactService, ArtifactVersion, MemoryEntry, Mem
 if TYPE_CHECKING:
     from hookwork.invocation import Invocation
     from hookwork.records.content import Part
+    from hookwork.records.event import Event
     from hookwork.records.session import Session
 
 
 class ParentArtifacts(ArtifactService):
     """The files of the parent's session and user."""
+
+    passes_on = True
 
     def __init__(self, service: ArtifactService, parent: Invocation) -> None:
         self._service = service
@@ -92,6 +95,8 @@ class ParentArtifacts(ArtifactService):
 class ParentMemory(MemoryService):
     """What the parent's app remembers of the user."""
 
+    passes_on = True
+
     def __init__(self, service: MemoryService, parent: Invocation) -> None:
         self._service = service
         self._app_name = parent.app_name
@@ -103,6 +108,9 @@ class ParentMemory(MemoryService):
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> list[MemoryEntry]:
         return await self._service.search_memory(app_name=self._app_name, user_id=user_id, query=query)
+
+    async def add_events_to_memory(self, *, app_name: str, user_id: str, events: Sequence[Event], **more: Any) -> None:
+        await self._service.add_events_to_memory(app_name=self._app_name, user_id=user_id, events=events, **more)
 
     async def add_memory(self, *, app_name: str, user_id: str, entries: list[MemoryEntry]) -> None:
         await self._service.add_memory(app_name=self._app_name, user_id=user_id, entries=entries)
