@@ -21,7 +21,9 @@ from hookwork import (
     Event,
     EventActions,
     FunctionCall,
+    FunctionPlugin,
     FunctionResponse,
+    NodeOutcome,
     Part,
     Runner,
     text_content,
@@ -37,6 +39,7 @@ from hookwork_workflow import (
     Edge,
     GraphNode,
     Join,
+    MultipleTerminalOutputs,
     NodeContext,
     RequestInput,
     Retry,
@@ -304,3 +307,58 @@ async def test_rty_4_a_cancellation_stops_the_timer_and_siblings_went_on(kit: An
                 await asking
     stored = await sessions.get_session(app_name="wf", user_id="u", session_id="s")
     assert [event.error_code for event in stored.events if event.error_code] == ["OSError"]
+
+
+# --- what is an output ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", PAYLOADS, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("by", ["event", "hook"])
+async def test_per_2_an_output_is_written_as_json_however_it_is_given(kit: Any, value: Any, by: str) -> None:
+    given = FunctionPlugin(
+        "gives",
+        before_node=lambda ctx, input: NodeOutcome(output=value) if by == "hook" and ctx.node.name == "a" else None,
+    )
+
+    @node(name="a")
+    async def yields(value_in: Any) -> AsyncIterator[Event]:
+        yield Event(output=value)
+
+    seen: list[Any] = []
+    lab = kit.Lab(Workflow("wf", START >> yields >> step("b", give=seen.append)).as_agent)
+    assert (await lab.run("hi", plugins=[given])).error is None
+    assert seen == [{"amount": 1}]
+    assert [event.output for event in await lab.events() if event.output is not None] == [{"amount": 1}]
+
+
+def test_per_2_what_contains_itself_is_refused() -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    with pytest.raises(ValidationError, match="contains itself"):
+        Event(output=circle)
+
+
+@pytest.mark.parametrize("first", ["output", "answer"])
+async def test_rsl_1_an_answer_that_is_a_second_terminal_output_fails_the_run(kit: Any, first: str) -> None:
+    """Not the first one silently; the answer is kept, so the run fails in the same way again (RPL-9)."""
+
+    def ask(name: str) -> Any:
+        @node(name=name)
+        async def asking(value: Any) -> RequestInput:
+            return RequestInput(interrupt_id=name, message="?")
+
+        return asking
+
+    def build() -> Agent:
+        other = step("a") if first == "output" else ask("a")
+        return Workflow("wf", START >> (other, ask("b"))).as_agent()
+
+    lab = kit.Lab(build)
+    turn = await lab.run("hi")
+    assert turn.outcome.kind == "paused"
+    for error in (
+        (await lab.run(answers({name: {"result": "x"} for name in turn.waits_for}))).error,
+        (await lab.run(invocation_id=await lab.first_invocation())).error,
+    ):
+        assert isinstance(error, MultipleTerminalOutputs)
+        assert error.nodes == ("a", "b")

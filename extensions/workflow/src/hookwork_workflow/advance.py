@@ -17,7 +17,7 @@ from hookwork.node import Standing
 from hookwork.node_standing import hands_off, recorded_routes
 from hookwork.records.event import Event
 from hookwork_workflow.edges import START, route_text
-from hookwork_workflow.errors import ReplayDivergence, RunawayGraph
+from hookwork_workflow.errors import MultipleTerminalOutputs, ReplayDivergence, RunawayGraph
 from hookwork_workflow.nodes.join import Join
 
 if TYPE_CHECKING:
@@ -269,7 +269,13 @@ class Progress:
         return next(iter(self.outputs.values()), None)
 
     def check_complete(self) -> None:
-        """Nothing runs and nothing waits: all that is recorded must have come up (RPL-5). Raises ReplayDivergence."""
+        """Nothing runs and nothing waits: one output at most, and all that is recorded has come up (RSL-1, RPL-5).
+
+        Raises:
+            MultipleTerminalOutputs: an answer that is an output came to another one. ReplayDivergence.
+        """
+        if len(self.outputs) > 1:
+            raise MultipleTerminalOutputs(list(self.outputs))
         if (lost := self.lost()) is not None:
             raise ReplayDivergence(lost.rpartition("/")[2].partition("@")[0], lost)
 
@@ -331,6 +337,10 @@ def _standing_of(graph: Graph, limit: int, view: View) -> tuple[Standing, Any]:
         live = progress.replay(progress.begin(None))
     except RunawayGraph:
         return Standing.PENDING, None
-    if live or (progress.lost() is not None and not progress.waits):
+    if live:
         return Standing.PENDING, None
-    return (Standing.WAITING if progress.waits else Standing.DONE), progress.output
+    if progress.waits:
+        return Standing.WAITING, progress.output
+    if progress.lost() is not None or len(progress.outputs) > 1:  # entered once more, it says what is wrong
+        return Standing.PENDING, None
+    return Standing.DONE, progress.output

@@ -150,25 +150,28 @@ class RequestInput(Record):
     payload: Any = None
 
     def __post_init__(self) -> None:
-        set_field(self, "payload", _frozen_payload(self.payload))
+        set_field(self, "payload", _frozen_value(self.payload, "payload"))
         set_field(self, "response_schema", frozen_map(self.response_schema))
 
 
-def _frozen_payload(payload: Any) -> Any:
-    where = (None, "payload")
+def _frozen_value(value: Any, name: str) -> Any:
+    """A value in its JSON form; objects of dataclasses, attrs classes, Structs and pydantic models too (PER-2)."""
     try:
-        return freeze(payload, where)
+        return freeze(value, (None, name))
     except ValidationError:
-        binary = (bytes, bytearray, memoryview)  # an artifact's, not text in disguise
-        return freeze(msgspec.to_builtins(payload, builtin_types=binary, enc_hook=_of_pydantic), where)
+        return freeze(_written(value), (None, name))  # refused again, in its own words, if that is no help
 
 
-def _of_pydantic(value: Any) -> Any:
-    kind = type(value)
-    serializer = getattr(kind, "__pydantic_serializer__", None)
-    if serializer is None:
-        raise ValidationError(f"payload: JSON cannot hold a {kind.__module__}.{kind.__qualname__}", path="payload")
-    return serializer.to_python(value, mode="json", by_alias=True)
+def _written(value: Any) -> Any:
+    """A value with its objects written as plain ones, as it is when that cannot be done."""
+
+    def of_pydantic(part: Any) -> Any:
+        return type(part).__pydantic_serializer__.to_python(part, mode="json", by_alias=True)
+
+    try:  # bytes stay what they are: an artifact's, not text in disguise
+        return msgspec.to_builtins(value, builtin_types=(bytes, bytearray, memoryview), enc_hook=of_pydantic)
+    except Exception:  # noqa: BLE001 - whatever it is, JSON cannot hold the value
+        return value
 
 
 class Event(ModelResponse):
@@ -195,7 +198,7 @@ class Event(ModelResponse):
         if self.error_message is not None or self.error_code is not None:
             clean_text_fields(self, "error_code", "error_message")
         if self.output is not None:
-            set_field(self, "output", freeze(self.output, (None, "output")))
+            set_field(self, "output", _frozen_value(self.output, "output"))
         if self.custom_metadata is not None:
             set_field(self, "custom_metadata", frozen_map(self.custom_metadata))
         info = self.node_info
