@@ -23,6 +23,7 @@ from hookwork_testkit import make_context
 #: What is passed by its place (GEN-1).
 _BY_PLACE = {
     "append_event": ["session", "event"],
+    "append_events": ["session", "events"],
     "add_session_to_memory": ["session"],
     "refresh": ["session"],
     "load_earlier": ["session", "count"],

@@ -88,7 +88,7 @@ def test_db_19_each_statement_keeps_to_googlesql(name: str) -> None:
     assert re.match(r"SELECT |INSERT INTO |INSERT OR (UPDATE|IGNORE) INTO |UPDATE \w+ SET |DELETE FROM ", sql)
     if re.match("UPDATE|DELETE", sql):
         assert " WHERE " in sql, "Spanner refuses a change of rows without one"
-    assert sql.endswith(" FOR UPDATE") is (name in ("row", "lock_app", "lock_user"))
+    assert sql.endswith(" FOR UPDATE") is (name in ("row", "lock_app", "lock_user", "user_rows"))
 
 
 def test_db_24_times_are_bound_with_their_zone() -> None:

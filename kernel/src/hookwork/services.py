@@ -1,6 +1,6 @@
 """The contracts of sessions, artifacts and memory (services §2, §6, §7).
 
-All operations are async and keyword-only, except `append_event(session, event)` and
+All operations are async and keyword-only, except `append_event(session, event)`, `append_events(session, events)` and
 `add_session_to_memory(session)`. A service is safe for concurrent use by many tasks of one event loop; `close` is
 idempotent and use after it raises. Services raise only the errors of `hookwork.errors` (services GEN-6).
 """
