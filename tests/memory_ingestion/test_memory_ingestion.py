@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hookwork import FunctionResponse, MemoryEntry, MemoryService, Part, Runner, Session
+from hookwork import FunctionResponse, MemoryEntry, MemoryService, Part, Runner, Session, ToolContext
 from hookwork.errors import BackendError, ConfigurationError
 from hookwork.resolve import resolve_plugins
 from hookwork.settings import Settings
@@ -35,6 +35,18 @@ class Recorder(MemoryService):
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> list[MemoryEntry]:
         return []
+
+
+class Stream(Recorder):
+    """One that takes events as they come; notes their texts and whether it was flushed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[tuple[list[str], bool]] = []
+
+    async def add_events_to_memory(self, **key: Any) -> None:
+        assert {name: key[name] for name in (*HERE, "app_name")} == {**HERE, "app_name": "listener"}
+        self.events.append(([event.text for event in key["events"]], key["flush"]))
 
 
 def agent(*script: Any) -> LlmAgent:
@@ -117,3 +129,49 @@ def test_ext_8_options_come_from_its_table() -> None:
     table = {"every": 3, "outcomes": ["completed", "paused"]}
     [plugin] = resolve_plugins(["memory_ingestion"], Settings(tables={"memory_ingestion": table}))
     assert isinstance(plugin, MemoryIngestion)
+
+
+async def test_bey_6_the_events_of_each_run_with_a_flush_after_every_n_turns(runner_factory: RunnerFactory) -> None:
+    memory = Stream()
+    plugin = MemoryIngestion(take="events", every=2)
+    async with runner_factory(agent(), plugins=[plugin], memory=memory) as runner:
+        for text in ("one", "two", "three"):
+            await runner.ask(text, **HERE)
+    assert memory.events == [
+        (["one", "I see."], False),
+        (["two", "I see."], True),
+        (["three", "I see."], False),
+    ]
+    assert memory.given == []
+
+
+async def test_bey_6_on_demand_by_the_caller_and_by_a_tool(runner_factory: RunnerFactory) -> None:
+    """What asked is never stored, so the next run has to ask again."""
+
+    async def remember(ctx: ToolContext) -> str:
+        """Keep this."""
+        ctx.state["temp:remember"] = True
+        return "Kept."
+
+    memory = Recorder()
+    root = LlmAgent(
+        name="listener", model=ScriptedModel(["no", "yes", "no", call("remember"), "Done."]), tools=[remember]
+    )
+    async with runner_factory(root, plugins=[MemoryIngestion(on_demand=True)], memory=memory) as runner:
+        await runner.ask("one", **HERE)
+        await runner.ask("two", **HERE, state_delta={"temp:remember": True})
+        await runner.ask("three", **HERE)
+        await runner.ask("Remember this", **HERE)
+    assert memory.given == [4, 10]
+    stream = Stream()
+    plugin = MemoryIngestion(on_demand=True, take="events")
+    async with runner_factory(agent(), plugins=[plugin], memory=stream) as runner:
+        await runner.ask("one", **HERE)
+        await runner.ask("two", **HERE, state_delta={"temp:remember": True})
+    assert stream.events == [(["two", "I see."], True)]
+
+
+@pytest.mark.parametrize("options", [{"take": "turns"}, {"on_demand": "yes"}])
+def test_wrong_words_are_named(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(options))):
+        MemoryIngestion(**options)

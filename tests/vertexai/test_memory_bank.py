@@ -315,10 +315,10 @@ async def test_bey_6_facts_that_the_service_merges_go_out_in_fives(fake: FakeVer
 async def test_bey_6_events_as_they_come(fake: FakeVertex) -> None:
     memory = memory_bank(fake)
     event = say("likes green tea", at=1.5, author="user", id="e-1")
-    await memory.add_events_to_memory(**SCOPE, events=[event], stream_id="s-1")
-    await memory.add_events_to_memory(**SCOPE, events=[event], stream_id="s-1")
+    await memory.add_events_to_memory(**SCOPE, events=[event], session_id="s-1")
+    await memory.add_events_to_memory(**SCOPE, events=[event], session_id="s-1")
     assert await memory.search_memory(**SCOPE, query="tea") == []
-    await memory.add_events_to_memory(**SCOPE, events=[], stream_id="s-1", flush=True)
+    await memory.add_events_to_memory(**SCOPE, events=[], session_id="s-1", flush=True)
     assert len(await memory.search_memory(**SCOPE, query="tea")) == 1
     first, _, last = [request.body for request in fake.sent("memory.ingest")]
     assert first == {

@@ -6,7 +6,7 @@ capability that a kind of context lacks raises `UnsupportedInContext` and says w
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hookwork.actions import Actions
@@ -188,21 +188,40 @@ class CallbackContext(ReadonlyContext):
 
     async def add_session_to_memory(self) -> None:
         """Let the memory service take in this session as it is now."""
+        service = self._inv.memory_service()
+        await self._remember("add_to_memory", {}, lambda: service.add_session_to_memory(self._inv.session))
+
+    async def add_events_to_memory(self, events: Sequence[Event], *, flush: bool = False) -> None:
+        """Let the memory service take in events of this session, beside what it has of it (services BEY-6).
+
+        ``flush``: a service that gathers events makes memories of them now. Raises UnsupportedOperationError where the
+        service takes whole sessions only.
+        """
         inv = self._inv
         service = inv.memory_service()
+        scope = {"app_name": inv.app_name, "user_id": inv.user_id, "session_id": inv.session_id}
+        await self._remember(
+            "add_events_to_memory",
+            {"events": [event.id for event in events], "flush": flush},
+            lambda: service.add_events_to_memory(**scope, events=events, flush=flush),
+        )
+
+    async def _remember(self, op: str, payload: dict[str, Any], add: Callable[[], Awaitable[None]]) -> None:
+        """Carry a write to memory out, through the write effect when a plugin does so (services GEN-8)."""
+        inv = self._inv
         if not inv.hooks.perform_write:
-            await service.add_session_to_memory(inv.session)
+            await add()
             return
 
         async def default() -> WriteResult:
-            await service.add_session_to_memory(inv.session)
+            await add()
             return WriteResult()
 
-        key = self._write_key("add_to_memory")
+        key = self._write_key(op)
         await perform(
             inv.hooks.perform_write,
             "perform_write",
-            lambda then: self._effect("write", key, {"op": "add_to_memory", "payload": {}}, then),
+            lambda then: self._effect("write", key, {"op": op, "payload": payload}, then),
             default,
         )
 

@@ -119,6 +119,11 @@ async def _write(runner: Runner, order: EffectOrder, call: Mapping[str, Any]) ->
     if op == "add_to_memory" and memory is not None:
         await memory.add_session_to_memory(await sessions.get_session(**where))
         return {"payload": None}
+    if op == "add_events_to_memory" and memory is not None:
+        wanted = set(payload.get("events") or ())
+        events = [event for event in (await sessions.get_session(**where)).events if event.id in wanted]
+        await memory.add_events_to_memory(**where, events=events, flush=bool(payload.get("flush")))
+        return {"payload": None}
     raise ConfigurationError(f"this runner cannot carry out the write {op!r}: it is unknown, or its service is missing")
 
 

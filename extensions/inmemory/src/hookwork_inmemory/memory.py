@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from hookwork.errors import BackendError, ValidationError
@@ -52,6 +53,20 @@ class InMemoryMemoryService(MemoryService):
             entries = [old for old in scope.get(session.id, ()) if old[0].id not in shown] + entries
         # A session taken in before keeps its place in the dict, and so in the order of equal scores (MEM-9).
         scope[session.id] = entries
+
+    async def add_events_to_memory(
+        self, *, app_name: str, user_id: str, events: Sequence[Event], session_id: str = "", flush: bool = False
+    ) -> None:
+        """See `MemoryService.add_events_to_memory`. They are found at once, whether flushed or not."""
+        self._check_open()
+        _check_scope(app_name, user_id)
+        fresh = [remembered for event in events if (remembered := _remember(event, session_id)) is not None]
+        if not fresh:
+            return
+        scope = self._scopes.setdefault((app_name, user_id), {})
+        entries = {remembered[0].id: remembered for remembered in scope.get(session_id, ())}
+        entries.update((remembered[0].id, remembered) for remembered in fresh)
+        scope[session_id] = list(entries.values())
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> list[MemoryEntry]:
         """See `MemoryService.search_memory`. ``score`` is the sum of MEM-9."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -136,21 +136,19 @@ class VertexAiMemoryBankService(MemoryService):
             raise typed(error, missing=missing) from error
 
     async def add_events_to_memory(
-        self, *, app_name: str, user_id: str, events: Iterable[Event], stream_id: str = "", flush: bool = False
+        self, *, app_name: str, user_id: str, events: Sequence[Event], session_id: str = "", flush: bool = False
     ) -> None:
-        """Hand in events as they come; the service makes memories of a stream when it sees fit (services BEY-6).
+        """See `MemoryService.add_events_to_memory`: ``memories:ingestEvents`` with the session as stream (BEY-6).
 
-        Args:
-            stream_id: what the events belong to, usually the session's id. An event id counts once in a stream.
-            flush: make memories of the stream now.
+        The service makes memories of a stream when it sees fit, or when it is flushed; an event id counts once in it.
         """
         engine, scope = self._scope(app_name, user_id)
         found = [source_event(event, identified=True) for event in events]
         sent = list(batches(filter(None, found))) or [[]]
         for number, batch in enumerate(sent, 1):
             body: dict[str, Any] = {"scope": scope, "directContentsSource": {"events": batch}}
-            if stream_id:
-                body["streamId"] = stream_id
+            if session_id:
+                body["streamId"] = session_id
             if flush and number == len(sent):
                 body["forceFlush"] = True
             try:

@@ -117,6 +117,17 @@ class SqliteMemoryService(MemoryService):
         scope = (session.app_name, session.user_id, session.id)
         await self._writer.call(lambda db: _replace(db, scope, rows, shown))
 
+    async def add_events_to_memory(
+        self, *, app_name: str, user_id: str, events: Sequence[Event], session_id: str = "", flush: bool = False
+    ) -> None:
+        """See `MemoryService.add_events_to_memory`. They are found at once, whether flushed or not."""
+        _check_scope(app_name, user_id)
+        await self._open()
+        rows = [row for event in events if (row := _row_of(event)) is not None]
+        scope = (app_name, user_id, session_id or _NO_SESSION)
+        if rows:
+            await self._writer.call(lambda db: _put(db, scope, rows))
+
     async def add_memory(self, *, app_name: str, user_id: str, entries: list[MemoryEntry]) -> None:
         """See `MemoryService.add_memory`. An entry of an id that was added before takes its place."""
         _check_scope(app_name, user_id)

@@ -247,6 +247,29 @@ class MemoryServiceSuite(ABC):
         await asyncio.gather(write(), read(), read())
         assert len(await self.found(service, "word")) == 5
 
+    async def test_bey_6_events_as_they_come(self, service: MemoryService) -> None:
+        """They join what is remembered of their session, each once; a backend that takes whole sessions says so."""
+        scope: dict[str, Any] = {"app_name": self.app_name, "user_id": "u1"}
+        first, second = say("word one", at=1, author="user"), say("word two", at=2, author="user")
+        call = new_event("inv-1", author="agent", content=Content(parts=[Part(function_call=FunctionCall(name="f"))]))
+        try:
+            await service.add_events_to_memory(**scope, session_id="s-1", events=[first, call])
+        except UnsupportedOperationError:
+            assert await self.found(service, "word") == []
+            return
+        await service.add_events_to_memory(**scope, session_id="s-1", events=[first, second])
+        await service.add_events_to_memory(**scope, session_id="s-1", events=[], flush=True)
+        assert sorted(await self.found(service, "word")) == ["word one", "word two"]
+        assert await self.found(service, "word", user_id="u2") == []
+        await service.add_events_to_memory(**scope, events=[say("word alone", author="user")], flush=True)
+        assert "word alone" in await self.found(service, "word")
+        await self.check_a_session_replaces_its_events(service, second)
+
+    async def check_a_session_replaces_its_events(self, service: MemoryService, event: Event) -> None:
+        """A session that is taken in whole is what it is then (MEM-1)."""
+        await service.add_session_to_memory(self.session(event))
+        assert sorted(await self.found(service, "word")) == ["word alone", "word two"]
+
     async def test_cm_12_single_memories_work_or_are_refused(self, service: MemoryService) -> None:
         scope = {"app_name": self.app_name, "user_id": "u1"}
         entry = MemoryEntry(id="m-1", author="user", content=Content(parts=[Part(text="single fact")]))
