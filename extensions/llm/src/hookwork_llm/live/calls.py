@@ -43,6 +43,8 @@ class LiveToolCall(ToolCall):
         if self.withdrawn:
             self._give_up()
             return
+        if (ended := self.ended) is not None:  # a withdrawal is no cancellation that the tool brought upon itself
+            self.ended = lambda: self.withdrawn or ended()
         self._work = asyncio.ensure_future(self._carried_out())
         try:
             await self._work
@@ -191,14 +193,14 @@ class LiveTools:
         batch.tasks.clear()  # `LiveTasks` hands them over, once their call is stored
         async with aclosing(batch.run()) as events:
             async for event in events:
-                await self._session.made(event)
+                event = await self._session.made(event)
                 self.respond(event, {call.call.id for call in calls if not call.withdrawn})
         for call in calls:
             self._session.streams.call_answered(call.call.id or "")
 
     def respond(self, event: Event, wanted: Container[str | None]) -> None:
-        """Send the responses of an event to the model, as they were stored, to calls whose answer is ``wanted``."""
-        content = self._session.stored_form(event).content
+        """Send the responses of an event, in its stored form, to the model: to calls whose answer is ``wanted``."""
+        content = event.content
         answers = [part for part in content.parts if part.function_response is not None] if content is not None else []
         answers = [part for part in answers if part.function_response and part.function_response.id in wanted]
         if not answers:

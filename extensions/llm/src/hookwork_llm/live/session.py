@@ -50,7 +50,6 @@ from hookwork_llm.live.transcript import Transcript
 from hookwork_llm.standing import hand_over_is_due, sort_calls
 
 if TYPE_CHECKING:
-    from hookwork.records.session import Session
     from hookwork_llm.agent import LlmAgent
 
 logger = logging.getLogger("hookwork.live")
@@ -129,6 +128,8 @@ class LiveSession:
                 item = await self.inbox.take()
                 for event in await self._dealt_with(item):
                     yield event
+                    if isinstance(item, Made) and event.id == item.event.id:
+                        item.event = self._as_stored(event)
                     self._transcript.stored(event)
                     self.tasks.stored(event)
                 acknowledge(item)
@@ -288,14 +289,22 @@ class LiveSession:
             self._transfers = True
         return self._transcript.of_tool(event)
 
-    async def made(self, event: Event) -> None:
-        """For tools: hand an event on; returns when it was stored, or held back (core INV-1, LIVE-6)."""
-        await self.inbox.hand_over(Made(event))
+    async def made(self, event: Event) -> Event:
+        """For tools: hand an event on; returns when it was stored, or held back (core INV-1, LIVE-6).
+
+        Gives it as ``on_event`` left it; as it was made while it is held back, because the model waits for it.
+        """
+        item = Made(event)
+        await self.inbox.hand_over(item)
+        return item.event
+
+    def _as_stored(self, event: Event) -> Event:
+        newest = self.inv.session.events[-1:]  # nobody else appends between an event and its consumer's next step
+        return newest[0] if newest and newest[0].id == event.id else event
 
     async def say(self, event: Event) -> None:
         """For streaming tools: hand an event on, and send its content to the model."""
-        await self.made(event)
-        content = self.stored_form(event).content
+        content = (await self.made(event)).content
         if content is not None:
             self.outbox.content(content)
 
@@ -307,13 +316,9 @@ class LiveSession:
             if response is not None and response.id in self._server_ids:
                 part = part.replace(function_response=response.replace(id=self._server_ids[response.id]))
             parts.append(part)
-        self.maker.calls_answered()
+        if self.tools.batches <= 1:  # those that came of one model call are answered by now
+            self.maker.calls_answered()
         self.outbox.content(content.replace(parts=parts))
-
-    def stored_form(self, event: Event) -> Event:
-        """An event as ``on_event`` left it; as it was made while it is held back."""
-        session: Session = self.inv.session
-        return next((stored for stored in reversed(session.events[-64:]) if stored.id == event.id), event)
 
     def leave_soon(self) -> None:
         """The agent said that it is done (core LIVE-20)."""

@@ -83,7 +83,7 @@ class LiveTasks:
             try:
                 async with aclosing(delegate(session.tools.own_flow(), call)) as events:
                     async for event in events:
-                        await session.made(event)
+                        event = await session.made(event)
                         session.tools.respond(event, {call.id} - self._withdrawn)
             finally:
                 self._current = None
