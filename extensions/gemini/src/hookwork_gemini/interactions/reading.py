@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import json
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
@@ -57,7 +57,7 @@ def whole_response(
     status = _text(interaction, "status")
     reader = _Reader(provider, model, cut=status in _CUT, unparsed=unparsed, started=started)
     if status == "failed":
-        raise reader.failed(_first(interaction.get("errors")))
+        raise reader.failed(_first(objects_in(interaction, "errors")))
     if status in _UNFINISHED:
         raise reader.unreadable(f"the interaction came with the status {status!r}, so it is not whole")
     for step in _own_steps(interaction.get("steps")):
@@ -69,7 +69,7 @@ def whole_response(
 
 
 def _own_steps(steps: Any) -> list[Json]:
-    listed = [step for step in steps if isinstance(step, Mapping)] if isinstance(steps, list) else []
+    listed = objects_in({"steps": steps}, "steps")
     last = max((index for index, step in enumerate(listed) if step.get("type") in _INPUT), default=-1)
     return listed[last + 1 :]
 
@@ -124,8 +124,7 @@ def usage_of(usage: Any) -> UsageMetadata | None:
 def _modalities(usage: Json, name: str) -> tuple[ModalityTokenCount, ...] | None:
     found = [
         ModalityTokenCount(modality=_text(entry, "modality").upper() or None, token_count=_count(entry, "tokens"))
-        for entry in usage.get(name) or ()
-        if isinstance(entry, Mapping)
+        for entry in objects_in(usage, name)
     ]
     return tuple(found) or None
 
@@ -185,21 +184,21 @@ class _Reader:
         self.unmapped.append(step)
         arguments = step.get("arguments")
         if step.get("type") == "google_search_call" and isinstance(arguments, Mapping):
-            self.queries += [query for query in arguments.get("queries") or () if isinstance(query, str)]
+            queries = arguments.get("queries")
+            self.queries += [query for query in queries if isinstance(query, str)] if isinstance(queries, list) else []
 
     def _output(self, step: Json) -> None:
         if isinstance(step.get("error"), Mapping):
             self.fault = step["error"]
-        for content in step.get("content") or ():
-            if isinstance(content, Mapping):
-                self._content(content)
+        for content in objects_in(step, "content"):
+            self._content(content)
 
     def _content(self, content: Json) -> None:
         if content.get("type") == "text":
             text = _text(content, "text")
             if text:
                 self.parts.append(Part(text=text))
-            self.citations += [_citation(one) for one in content.get("annotations") or () if _is_url(one)]
+            self.citations += [_citation(one) for one in objects_in(content, "annotations") if _is_url(one)]
             return
         mime, data, uri = _text(content, "mime_type") or None, _text(content, "data"), _text(content, "uri")
         if data:
@@ -210,8 +209,7 @@ class _Reader:
             self.unmapped.append(content)
 
     def _thought(self, step: Json) -> None:
-        said = [entry for entry in step.get("summary") or () if isinstance(entry, Mapping)]
-        text = "".join([_text(entry, "text") for entry in said])
+        text = "".join([_text(entry, "text") for entry in objects_in(step, "summary")])
         signature = _text(step, "signature")
         if text or signature:
             self.parts.append(
@@ -252,8 +250,8 @@ class _Reader:
             raise ValidationError("bytes of an answer are no base64", path="data") from error
 
 
-def _is_url(annotation: Any) -> bool:
-    return isinstance(annotation, Mapping) and annotation.get("type") == "url_citation"
+def _is_url(annotation: Json) -> bool:
+    return annotation.get("type") == "url_citation"
 
 
 def _citation(annotation: Json) -> Citation:
@@ -278,9 +276,14 @@ def _is_finite(value: Any) -> bool:
     return True
 
 
-def _first(errors: Any) -> Json:
-    found: Sequence[Any] = errors if isinstance(errors, list) else ()
-    return next((error for error in found if isinstance(error, Mapping)), {})
+def _first(errors: list[Json]) -> Json:
+    return errors[0] if errors else {}
+
+
+def objects_in(value: Json, name: str) -> list[Json]:
+    """The objects of a list; what is none of them is not there."""
+    found = value.get(name)
+    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
 
 
 def _text(value: Json, name: str) -> str:

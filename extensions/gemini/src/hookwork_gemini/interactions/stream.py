@@ -8,13 +8,15 @@ from typing import Any
 from hookwork.errors import ModelError
 from hookwork.records.content import Content, FunctionCall, Part
 from hookwork.records.metadata import ModelResponse
-from hookwork_gemini.interactions.reading import whole_response
+from hookwork_gemini.interactions.reading import objects_in, whole_response
 from hookwork_modelkit import model_error
 
 Json = dict[str, Any]
 
 #: Kinds of deltas whose content is one thing, whole.
 _MEDIA = ("image", "audio", "video", "document")
+#: Where texts are put together.
+_WITH_TEXTS = frozenset({"arguments", "content", "summary", "text"})
 #: Status of an interaction that the SDK goes on with by itself: a further one follows in the same stream.
 _GOES_ON = "requires_continuation"
 
@@ -32,7 +34,7 @@ class InteractionStream:
         self._usage: dict[str, int] = {}
         self._rest: Json = {}
         self._steps: list[Json] = []
-        self._by_index: dict[Any, Json] = {}
+        self._by_index: dict[int | None, Json] = {}
 
     def take(self, event: Json) -> ModelResponse | None:
         """Take in one event; the partial response to show for it, if any.
@@ -55,7 +57,11 @@ class InteractionStream:
             return None
         self._shown = True
         version = self._head.get("model")
-        return ModelResponse(content=Content(role="model", parts=[shown]), partial=True, model_version=version or None)
+        return ModelResponse(
+            content=Content(role="model", parts=[shown]),
+            partial=True,
+            model_version=version if isinstance(version, str) and version else None,
+        )
 
     def finish(self) -> ModelResponse:
         """The whole response.
@@ -109,16 +115,16 @@ class InteractionStream:
             step["arguments"] = step["arguments"] if step.get("arguments") else ""
             return self._fragment(step, "")
         if kind == "model_output":
-            step["content"] = [dict(one) for one in step.get("content") or () if isinstance(one, Mapping)]
+            step["content"] = [dict(one) for one in objects_in(step, "content")]
             text = "".join([str(one.get("text") or "") for one in step["content"] if one.get("type") == "text"])
             return Part(text=text) if text else None
         if kind == "thought":
-            step["summary"] = [dict(one) for one in step.get("summary") or () if isinstance(one, Mapping)]
+            step["summary"] = [dict(one) for one in objects_in(step, "summary")]
         return None
 
     def _put(self, index: Any, step: Json) -> None:
         self._steps.append(step)
-        self._by_index[index] = step
+        self._by_index[_place(index)] = step
 
     def _delta(self, event: Json) -> Part | None:
         given = event.get("delta")
@@ -145,7 +151,7 @@ class InteractionStream:
 
     def _step(self, event: Json, kind: str) -> Json:
         """The step that a delta belongs to; a new one where its start was not told."""
-        found = self._by_index.get(event.get("index"))
+        found = self._by_index.get(_place(event.get("index")))
         if found is None:
             found = {"type": kind}
             self._put(event.get("index"), found)
@@ -173,9 +179,11 @@ class InteractionStream:
 
     @staticmethod
     def _fragment(step: Json, text: str) -> Part | None:
-        if not step.get("name"):
+        name, call_id = step.get("name"), step.get("id")
+        if not isinstance(name, str) or not name:
             return None
-        call = FunctionCall(id=step.get("id") or None, name=step["name"], will_continue=True)
+        own = call_id if isinstance(call_id, str) and call_id else None
+        call = FunctionCall(id=own, name=name, will_continue=True)
         return Part(function_call=call, part_metadata={"gemini": {"arguments_delta": text}} if text else None)
 
     @staticmethod
@@ -185,25 +193,25 @@ class InteractionStream:
             content[-1].setdefault("annotations", []).extend(annotations)
 
 
+def _place(index: Any) -> int | None:
+    return index if isinstance(index, int) else None
+
+
+class _Pieces(list[str]):
+    """A text in pieces, so that a long one costs no more than it is long (AGG-30). Lists of the service are others."""
+
+
 def _append(target: Json, name: str, text: str) -> None:
-    """Texts are kept in pieces until the end, so that a long one costs no more than it is long (AGG-30)."""
     pieces = target.get(name)
-    if not isinstance(pieces, list):
-        pieces = target[name] = [pieces] if pieces else []
+    if not isinstance(pieces, _Pieces):
+        pieces = target[name] = _Pieces([pieces] if isinstance(pieces, str) else [])
     pieces.append(text)
 
 
-def _joined(step: Json) -> Json:
-    """A step with whole texts."""
-    whole = dict(step)
-    if isinstance(whole.get("arguments"), list):
-        whole["arguments"] = "".join(whole["arguments"])
-    for name in ("content", "summary"):
-        if isinstance(whole.get(name), list):
-            whole[name] = [_joined_text(one) for one in whole[name]]
-    return whole
-
-
-def _joined_text(content: Json) -> Json:
-    text = content.get("text")
-    return {**content, "text": "".join(text)} if isinstance(text, list) else content
+def _joined(value: Any) -> Any:
+    """A step, or what is in one, with whole texts."""
+    if isinstance(value, _Pieces):
+        return "".join(value)
+    if isinstance(value, dict):
+        return {name: _joined(item) if name in _WITH_TEXTS else item for name, item in value.items()}
+    return [_joined(item) for item in value] if isinstance(value, list) else value
