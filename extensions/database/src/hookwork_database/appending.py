@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from hookwork.errors import BackendError, EventConflictError, HookworkError, StaleSessionError
 from hookwork.platform import random, sleep
 from hookwork.records.deleted import DELETED, applied, delta_of, is_deleting
 from hookwork.records.event import Event
-from hookwork.records.session import Session, split_state
+from hookwork.records.session import Session, is_taken_back, split_state
 from hookwork.telemetry import count_retry
 from hookwork_database.entered import Entered, enter
 from hookwork_database.layouts.base import Layout
@@ -139,6 +140,7 @@ class Appends:
             more=tuple(entered for _, entered in job.more),
             refuse=self._refuse,
             redelivery=job.redelivery,
+            is_taken_back=partial(is_taken_back, job.session, job.event),
         )
 
     def _check_foreign(self, loaded: LoadedSession, job: Job) -> None:
@@ -149,11 +151,13 @@ class Appends:
             return
         ours = session.written_keys | job.keys
         touched: set[str] = set()
-        for event in log.events[end - log.offset :]:
+        foreign = log.events[end - log.offset :]
+        for event in foreign:
             touched |= event.actions.state_delta.keys()
-        common = sorted(touched & ours)
-        if common or self._refuse:
-            raise _stale(session, common, loaded.revision_at(loaded.end))
+        rewound = is_taken_back(session, job.event, foreign)
+        common = [] if rewound else sorted(touched & ours)
+        if common or rewound or self._refuse:
+            raise _stale(session, common, loaded.revision_at(loaded.end), rewound=rewound)
 
     def _done(self, loaded: LoadedSession, job: Job, outcome: Outcome | None, error: BaseException | None) -> None:
         """The database has answered. Log and handle follow even when nobody waits any more (spec DBP-2)."""
@@ -232,7 +236,7 @@ class Appends:
             raise not_found(loaded.key)
         if isinstance(outcome, Stale):
             stored = f"{loaded.created:x}.{outcome.marker.updated:x}.{outcome.marker.last_id}"
-            raise _stale(session, outcome.keys, stored)
+            raise _stale(session, outcome.keys, stored, rewound=outcome.rewound)
         if outcome.foreign is not None:
             loaded = take_foreign(self._owner, self._cache, loaded, outcome.foreign)
             follow_handle(session, loaded)
@@ -352,8 +356,9 @@ def keep_temp(session: Session, event: Event) -> None:
             session.temp_state[key] = value
 
 
-def _stale(session: Session, keys: list[str], stored: str) -> StaleSessionError:
+def _stale(session: Session, keys: list[str], stored: str, *, rewound: bool) -> StaleSessionError:
     what = f"wrote {', '.join(map(repr, keys))} meanwhile" if keys else "appended to it meanwhile"
+    what = "rewound it meanwhile" if rewound else what
     return StaleSessionError(
         f"session {session.id!r}: another handle {what}; nothing was stored. Call refresh(session), look at the state "
         "again and redo the change",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hookwork.records.deleted import applied
@@ -27,11 +27,12 @@ class AppendRequest:
         ours: the state keys the handle wrote (services LOG-6); those of the events are added on need.
         refuse: every foreign event is stale (``foreign_appends="refuse"``).
         redelivery: a stored event of the id is not compared (services SES-19).
+        is_taken_back: whether foreign events take back what the event belongs to.
     """
 
     __slots__ = (
-        "app", "entered", "key", "known", "known_ids", "mark", "more", "ours", "own", "redelivery", "refuse", "state",
-        "user",
+        "app", "entered", "is_taken_back", "key", "known", "known_ids", "mark", "more", "ours", "own", "redelivery",
+        "refuse", "state", "user",
     )  # fmt: skip
 
     def __init__(
@@ -47,7 +48,9 @@ class AppendRequest:
         refuse: bool,
         redelivery: bool,
         more: tuple[Entered, ...] = (),
+        is_taken_back: Callable[[Iterable[Event]], bool] = lambda foreign: False,
     ) -> None:
+        self.is_taken_back = is_taken_back
         self.more = more
         self.app, self.user, self.own = entered.app, entered.user, entered.own
         for one in more:
@@ -89,10 +92,11 @@ class Appended(NamedTuple):
 
 
 class Stale(NamedTuple):
-    """It is not stored: foreign events touched these keys, or are refused altogether."""
+    """It is not stored: foreign events touched these keys, took back what it belongs to, or are refused altogether."""
 
     keys: list[str]
     marker: Marker
+    rewound: bool = False
 
 
 class Existing(NamedTuple):
@@ -135,6 +139,8 @@ def append_fully(layout: Layout, request: AppendRequest) -> Plan[Outcome]:
     if any(event is not None for event in found):
         return Existing(found[0], Foreign(newer, whole, marker, state), tuple(found[1:]))
     foreign = [other.event for other in newer if not whole or other.event.id not in request.known_ids]
+    if request.is_taken_back(foreign):
+        return Stale([], marker, rewound=True)
     touched: set[str] = set()
     for event in foreign:
         touched |= event.actions.state_delta.keys()

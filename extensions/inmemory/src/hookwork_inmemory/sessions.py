@@ -23,7 +23,7 @@ from hookwork.errors import (
 from hookwork.platform import new_uuid, timestamp
 from hookwork.records.deleted import DELETED, applied, delta_of
 from hookwork.records.event import Event, frozen_delta
-from hookwork.records.session import Session, split_state
+from hookwork.records.session import Session, is_taken_back, split_state
 from hookwork.services import SessionCapabilities, SessionService, check_batch
 from hookwork_inmemory.entry import entered
 from hookwork_inmemory.stored import (
@@ -207,7 +207,7 @@ class InMemorySessionService(SessionService):
         log = record.log
         delta = stored.actions.state_delta
         if session.log.offset + session.start + session.length != len(log.events):
-            self._check_foreign(record, session, delta)
+            self._check_foreign(record, session, delta, stored)
         updated = stored.timestamp
         if updated <= record.updated:
             updated = round(record.updated + 1e-6, 6)
@@ -245,7 +245,7 @@ class InMemorySessionService(SessionService):
         else:
             delta = {key: None for event in stored.values() for key in event.actions.state_delta}
             if session.log.offset + session.start + session.length != len(record.log.events):
-                self._check_foreign(record, session, delta)
+                self._check_foreign(record, session, delta, next(iter(stored.values())))
         # From here on nothing fails and nothing waits.
         result = []
         for event in events:
@@ -266,15 +266,18 @@ class InMemorySessionService(SessionService):
                 )
             _check_same(session, record.log.events[position], event, stored)
 
-    def _check_foreign(self, record: StoredSession, session: Session, delta: Mapping[str, Any]) -> None:
+    def _check_foreign(self, record: StoredSession, session: Session, delta: Mapping[str, Any], first: Event) -> None:
         """Raise `StaleSessionError` unless the events behind the handle's last one may be absorbed (SES-18)."""
         ours = session.written_keys | delta.keys()
         touched: set[str] = set()
-        for event in record.log.events[end_of(session) :]:
+        foreign = record.log.events[end_of(session) :]
+        for event in foreign:
             touched |= event.actions.state_delta.keys()
-        common = sorted(touched & ours)
-        if common or self.foreign_appends == "refuse":
+        rewound = is_taken_back(session, first, foreign)
+        common = [] if rewound else sorted(touched & ours)
+        if common or rewound or self.foreign_appends == "refuse":
             what = f"wrote {', '.join(map(repr, common))} meanwhile" if common else "appended to it meanwhile"
+            what = "rewound it meanwhile" if rewound else what
             raise StaleSessionError(
                 f"session {session.id!r}: another handle {what}; nothing was stored. Call refresh(session), look at "
                 "the state again and redo the change",

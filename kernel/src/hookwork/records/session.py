@@ -6,7 +6,7 @@ then. Opening one copies nothing; what is derived from history hangs on the log,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
@@ -77,6 +77,17 @@ class EventLog:
             fresh = self.has_rewinds and index.length == 0
             index.extend(self.events, live_positions(self.events) if fresh else None)
         return index
+
+
+def is_taken_back(session: Session, event: Event, foreign: Iterable[Event]) -> bool:
+    """Whether events that came in behind a handle take the invocation back in which ``event`` goes on (SES-18).
+
+    A rewind hides all up to itself, so what is appended to an invocation that is under way would stand there without
+    its beginning. One that begins an invocation stands for itself.
+    """
+    if not session.length or session.events[-1].invocation_id != event.invocation_id:
+        return False
+    return any(other.actions.rewind_before_invocation_id for other in foreign)
 
 
 def live_positions(events: Sequence[Event]) -> list[int]:

@@ -208,7 +208,7 @@ class SessionReads(SessionSuiteBase):
         await service.load_earlier(partial, 3)
         _assert_derived(partial)
         if behind is not None:
-            await service.append_event(behind, say("caught up"))
+            await service.append_event(behind, say("caught up", invocation="inv-later"))
             _assert_derived(behind)
         await service.close()
 

@@ -57,6 +57,23 @@ class SessionSharing(SessionSuiteBase):
             await service.append_event(first, say("redone", delta=now))
             assert texts(first) == texts(await self.reopen(service, first)) == ["one", "two", "redone"]
 
+    async def test_cs_29_a_rewind_is_stale_for_an_invocation_that_is_under_way(self, service: SessionService) -> None:
+        """Its next event would stand behind the rewind without its beginning (REW-2); a new invocation absorbs it."""
+        self._needs_stale(service)
+        first = await self.create(service)
+        await service.append_event(first, say("one", author="user", invocation="inv-a"))
+        fresh, second = await self.reopen(service, first), await self.reopen(service, first)
+        back = EventActions(rewind_before_invocation_id="inv-a")
+        await service.append_event(second, new_event("inv-back", author="user", actions=back))
+        before = Snapshot(first)
+        with pytest.raises(StaleSessionError, match="rewound") as stale:
+            await service.append_event(first, say("two", invocation="inv-a"))
+        assert stale.value.keys == ()
+        before.assert_unchanged(first, "a stale append")
+        await service.append_event(fresh, say("three", author="user", invocation="inv-b"))
+        again = await self.reopen(service, first)
+        assert [event.text for event in again.live_events] == ["three"]
+
     async def test_cs_29_a_shared_key_of_another_session_never_counts(self, service: SessionService) -> None:
         first = await self.create(service)
         await service.append_event(first, say("one", delta={"app:k": 1, "user:k": 1}))
