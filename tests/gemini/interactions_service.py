@@ -115,6 +115,8 @@ class InteractionsService:
     def __init__(self) -> None:
         self.url = ""
         self.script: list[Answer | Failure] = []
+        #: what answers when the script is at its end.
+        self.always: Callable[[Json], Answer | Failure] | None = None
         self.sent: list[Sent] = []
         self.kept: dict[str, list[Json]] = {}
         self.left = threading.Event()
@@ -172,6 +174,8 @@ class InteractionsService:
             return Failure(404, error_body(404, "NOT_FOUND", f"interaction {previous} not found"))
         if self.script:
             return self.script.pop(0)
+        if self.always is not None:
+            return self.always(asked)
         return Answer([output(f"heard {len(self._heard(asked))}")])
 
     async def _fail(self, failure: Failure, send: Any) -> None:
