@@ -13,9 +13,11 @@ from tests.llm.live_talks import Talk, shown
 from hookwork import (
     Blob,
     CallbackContext,
+    FunctionResponse,
     LiveRunConfig,
     ModelRequest,
     ModelResponse,
+    Part,
     Plugin,
     SessionResumption,
     Stage,
@@ -416,3 +418,36 @@ async def test_live_10_a_tool_that_runs_when_the_line_breaks_is_waited_for_befor
     await holding
     told = [response.response for content in talk.line.history or () for response in content.function_responses]
     assert told == [{"slow": True}]
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+async def test_live_10_an_answer_that_comes_after_the_cut_reaches_the_model(clock: Clock, resumes: bool) -> None:
+    """A server that was told the conversation anew waits for no answer to a call of its history: it is told in words,
+    as FN-27 tells what comes late. One that resumed by a handle still waits."""
+    asked = asyncio.Event()
+
+    @tool(long_running=True)
+    def ticket() -> None:
+        """Open a ticket."""
+        asked.set()
+
+    async def until_asked(_: Any) -> None:
+        await asked.wait()
+
+    async def solve(_: Any) -> None:
+        answered = FunctionResponse(id="c1", name="ticket", response={"solved": True})
+        await talk.run.send([Part(function_response=answered)])
+
+    begin = [handle("h1")] if resumes else []
+    talk = Talk(
+        [Hear(1), *begin, call("ticket", "c1"), until_asked, "wait", turn_complete(), Cut(1006)],
+        [solve, Hear(1), "done", turn_complete()],
+        tools=[ticket],
+    )
+    await talk.hold("go")
+    [sent] = talk.line.contents
+    if resumes:
+        assert [(response.id, response.response) for response in sent.function_responses] == [("c1", {"solved": True})]
+    else:
+        assert sent == user_content('Function ticket returned: {"solved": true}')
+    assert talk.run.open_calls == []

@@ -19,6 +19,7 @@ from hookwork_llm.model_stage import CallIds, ModelStage
 
 if TYPE_CHECKING:
     from hookwork_llm.live.outbox import Outbox
+    from hookwork_llm.live.server_calls import ServerCalls
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ class Line(ModelStage):
     ``before_model`` runs once, ``after_model`` for each server message, ``around_model`` spans the connection.
     """
 
-    __slots__ = ("_config", "_history", "_inbox", "_last", "_outbox", "hook_failed", "server_ids")
+    __slots__ = ("_config", "_history", "_inbox", "_last", "_outbox", "_server_calls", "hook_failed")
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class Line(ModelStage):
         history: bool,
         inbox: Inbox,
         outbox: Outbox,
-        server_ids: dict[str, str | None],
+        server_calls: ServerCalls,
     ) -> None:
         super().__init__(agent, model, request, ctx, stream=False)
         self._config = config
@@ -53,8 +54,7 @@ class Line(ModelStage):
         self._last: ModelResponse | None = None
         #: what ended the line was raised by a hook, not by the model: no case for ``on_model_error`` (core MCB-2).
         self.hook_failed = False
-        #: id of a call here → the id that the server gave it.
-        self.server_ids = server_ids
+        self._server_calls = server_calls
 
     async def run(self) -> None:
         """Open the connection and keep it until it is lost; what ended it goes into the inbox as `LineDown`."""
@@ -184,8 +184,7 @@ class Line(ModelStage):
         named = self._ids.apply(message)
         assert named.content is not None
         for given, own in zip(content.function_calls, named.content.function_calls, strict=True):
-            if own.id and own.id != given.id:
-                self.server_ids[own.id] = given.id
+            self._server_calls.made(own.id or "", given.id)
         return named
 
     def _stray_error(self, error: BaseException) -> ModelError:

@@ -44,6 +44,7 @@ from hookwork_llm.live.outbox import Outbox
 from hookwork_llm.live.recorder import Recorder
 from hookwork_llm.live.recovery import Recovery
 from hookwork_llm.live.request import LiveFlow, check_live
+from hookwork_llm.live.server_calls import ServerCalls
 from hookwork_llm.live.streams import Streams
 from hookwork_llm.live.tasks import LiveTasks
 from hookwork_llm.live.transcript import Transcript
@@ -102,8 +103,7 @@ class LiveSession:
         self._intake = Intake(self)
         self.maker = EventMaker(self.flow)
         self._transcript = Transcript(self.flow, self.maker, self.tools.run, lambda: self.tools.batches > 0)
-        #: id of a call here → the id that the server gave it.
-        self._server_ids: dict[str, str | None] = {}
+        self._server_calls = ServerCalls()
         self._request = ModelRequest()
         self._stage_context: CallbackContext = ctx
         self._line: Line | None = None
@@ -191,6 +191,7 @@ class LiveSession:
         contents: Sequence[Content] = built.contents
         if self._line is not None and handle is None:
             contents = self.outbox.without_unanswered(self.flow.contents())
+            self._server_calls.forget()
         if handle is not None:
             config = config.resuming(handle)
         elif config.session_resumption is not None:
@@ -205,7 +206,7 @@ class LiveSession:
             history=handle is None,
             inbox=self.inbox,
             outbox=self.outbox,
-            server_ids=self._server_ids,
+            server_calls=self._server_calls,
         )
         self.crew.start(self._line.run())
 
@@ -255,8 +256,7 @@ class LiveSession:
         if GO_AWAY in told:
             self.recovery.go_away = True
         if told.get(CANCELLED_CALLS):
-            own = {given: mine for mine, given in self._server_ids.items()}
-            withdrawn = [own.get(call_id, call_id) for call_id in told[CANCELLED_CALLS]]
+            withdrawn = [self._server_calls.own_id(call_id) for call_id in told[CANCELLED_CALLS]]
             self.tools.withdraw(withdrawn)
             self.tasks.withdraw(withdrawn)
         self.maker.count(message, message.model_version or self._request.model or self._model.name)
@@ -309,16 +309,11 @@ class LiveSession:
             self.outbox.content(content)
 
     def answer(self, content: Content) -> None:
-        """For tools: send responses to the model, with the ids that it gave the calls."""
-        parts = []
-        for part in content.parts:
-            response = part.function_response
-            if response is not None and response.id in self._server_ids:
-                part = part.replace(function_response=response.replace(id=self._server_ids[response.id]))
-            parts.append(part)
+        """For tools: send responses to the model."""
         if self.tools.batches <= 1:  # those that came of one model call are answered by now
             self.maker.calls_answered()
-        self.outbox.content(content.replace(parts=parts))
+        for to_send in self._server_calls.answer(content):
+            self.outbox.content(to_send)
 
     def leave_soon(self) -> None:
         """The agent said that it is done (core LIVE-20)."""
