@@ -75,6 +75,17 @@ async def test_ca_22_a_full_disk_leaves_the_older_versions_intact(small_disk: Pa
     assert await service.save_artifact(**KEY, artifact=blob(b"z" * 300_000)) == 2
 
 
+async def test_bey_17_identical_content_is_known_on_a_full_disk(small_disk: Path) -> None:
+    service = FileArtifactService(small_disk)
+    await service.save_artifact(**KEY, artifact=blob(b"x" * 600_000))
+    with pytest.raises(BackendError, match="free some space"):
+        await service.save_artifact(**KEY, artifact=blob(b"x" * 600_000))
+    assert await service.save_artifact(**KEY, artifact=blob(b"x" * 600_000), reuse_identical=True) == 1
+    with pytest.raises(BackendError, match="free some space"):
+        await service.save_artifact(**KEY, artifact=blob(b"y" * 600_000), reuse_identical=True)
+    assert await service.list_versions(**KEY) == [1]
+
+
 async def test_fil_2_remains_older_than_an_hour_are_removed_by_the_next_save(tmp_path: Path) -> None:
     service = FileArtifactService(tmp_path)
     await service.save_artifact(**KEY, artifact=blob(b"1"))

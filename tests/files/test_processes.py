@@ -10,7 +10,7 @@ from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 
 import pytest
-from tests.files.worker import KEY, content
+from tests.files.worker import KEY, SAME, content
 
 from hookwork_files import FileArtifactService
 
@@ -37,6 +37,19 @@ async def test_ca_22_four_processes_save_fifty_versions_each(tmp_path: Path) -> 
         assert found.inline_data.data == data
     (versions,) = tmp_path.rglob("versions")
     assert not [path for path in versions.iterdir() if path.name.startswith(".")], "nothing is left behind"
+
+
+async def test_bey_17_four_processes_save_identical_content_once(tmp_path: Path) -> None:
+    workers = [await start(tmp_path, 25, SAME) for _ in range(4)]
+    said = set()
+    for worker in workers:
+        out, _ = await worker.communicate()
+        assert worker.returncode == 0
+        said |= set(out.split())
+    assert said == {b"1"}
+    assert await FileArtifactService(tmp_path).list_versions(**KEY) == [1]
+    (versions,) = tmp_path.rglob("versions")
+    assert [path.name for path in versions.iterdir()] == ["1"], "nothing is left behind"
 
 
 async def test_fil_2_a_reader_beside_writers_never_sees_half_a_version(tmp_path: Path) -> None:

@@ -88,6 +88,27 @@ async def test_gcs_2_a_lost_race_takes_the_next_number(fake: FakeBucket) -> None
     assert [fake.objects[f"{PREFIX}{number}"][1] for number in (1, 2, 3, 4)] == [b"rival"] * 3 + [b"ours"]
 
 
+async def test_bey_17_who_loses_a_race_to_identical_content_saves_nothing(fake: FakeBucket) -> None:
+    service = service_on(fake)
+
+    async def somebody_saves_the_same() -> None:
+        fake.before_insert = None
+        other = service_on(fake)
+        assert await other.save_artifact(**KEY, artifact=blob(b"same")) == 1
+
+    async def at_once(seconds: float) -> None:
+        assert seconds <= 1
+
+    fake.before_insert = somebody_saves_the_same
+    with use_sleep(at_once):
+        assert await service.save_artifact(**KEY, artifact=blob(b"same"), reuse_identical=True) == 1
+    assert await service.list_versions(**KEY) == [1]
+    await service.save_artifact(**KEY, artifact=blob(b"same"), custom_metadata={"n": 1}, reuse_identical=True)
+    assert (
+        await service.save_artifact(**KEY, artifact=blob(b"same"), custom_metadata={"n": 1}, reuse_identical=True) == 2
+    )
+
+
 async def test_ca_18_sixteen_attempts_then_a_conflict(fake: FakeBucket) -> None:
     count = 0
 

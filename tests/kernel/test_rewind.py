@@ -112,3 +112,32 @@ async def test_a_turn_after_a_rewind_sees_only_what_is_left(runner: Runner) -> N
     session = await runner.sessions.get_session(app_name="echo", **WHO)
     assert {event.invocation_id for event in session.live_events} == {first, third}
     assert session.state["last"] == "three"
+
+
+async def test_rew_4_a_version_that_is_not_there_any_more_is_no_reason_to_stay(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """BEY-14: with one version kept, the old content is gone; the newer must not stand in its place."""
+    async with Runner(remembering(), sessions="memory:", artifacts="memory:?keep_versions=1") as runner:
+        await say(runner, "one")
+        second = await say(runner, "two")
+        session = await runner.rewind(before_invocation_id=second, **WHO)
+        assert session.state["last"] == "one"
+        assert runner.artifacts is not None
+        assert await runner.artifacts.list_artifacts(app_name="echo", **WHO) == []
+    assert "'last.txt' cannot be put back" in caplog.text
+
+
+async def test_rew_4_what_was_known_of_the_old_version_comes_back_with_it() -> None:
+    async def body(ctx: Any) -> Any:
+        said = ctx.user_content.text
+        await ctx.artifacts.save("last.txt", Part(text=said), {"said": said})
+        yield Event(content=text_content(said))
+
+    async with Runner(Agent(name="echo", body=body), sessions="memory:", artifacts="memory:") as runner:
+        await say(runner, "one")
+        second = await say(runner, "two")
+        await runner.rewind(before_invocation_id=second, **WHO)
+        assert runner.artifacts is not None
+        found = await runner.artifacts.get_artifact_version(app_name="echo", filename="last.txt", **WHO)
+        assert (found.version, found.custom_metadata) == (3, {"said": "one"})

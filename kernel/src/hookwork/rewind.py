@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hookwork.artifact_contents import TOMBSTONE
-from hookwork.errors import InvocationNotFoundError
+from hookwork.errors import ArtifactNotFoundError, ArtifactReferenceError, InvocationNotFoundError
 from hookwork.invocation import Invocation
 from hookwork.platform import new_uuid, timestamp
 from hookwork.policy import locks_of
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from hookwork.records.session import Session
     from hookwork.runner import Runner
     from hookwork.services import ArtifactService, SessionService
+
+
+logger = logging.getLogger("hookwork.rewind")
 
 
 class _Rewind:
@@ -110,7 +114,12 @@ async def _put_back(service: ArtifactService, inv: Invocation, name: str, versio
         "filename": name,
     }
     if version is not None:
-        old = await service.load_artifact(**where, version=version)
-        return await service.save_artifact(**where, artifact=old)
+        try:
+            old = await service.load_artifact(**where, version=version)
+            known = await service.get_artifact_version(**where, version=version)
+            return await service.save_artifact(**where, artifact=old, custom_metadata=known.custom_metadata or None)
+        except (ArtifactNotFoundError, ArtifactReferenceError) as error:
+            # Removed by somebody, or too old to be kept: what came after it must not stay in its place.
+            logger.warning("rewind: version %d of %r cannot be put back, so the file is gone: %s", version, name, error)
     gone = Part(inline_data=Blob(data=b"", mime_type="application/octet-stream"))
     return await service.save_artifact(**where, artifact=gone, custom_metadata={TOMBSTONE: True})

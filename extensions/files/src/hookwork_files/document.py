@@ -32,6 +32,10 @@ class Document(NamedTuple):
         own = self.mime_type, self.display_name, self.file_uri
         return own == (other.mime_type, other.display_name, other.file_uri)
 
+    def same_metadata(self, other: Document) -> bool:
+        """Whether both have the same custom metadata."""
+        return (self.custom_metadata or {}) == (other.custom_metadata or {})
+
     def encode(self, version: int, canonical_uri: str) -> bytes:
         """The JSON to store. google-adk takes ``createTime`` as epoch seconds only."""
         moment = self.create_time.timestamp() if self.create_time is not None else None

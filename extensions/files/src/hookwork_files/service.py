@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, M
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from hookwork.artifact_contents import guessed_type, part_bytes, stored_metadata, stored_part
+from hookwork.artifact_contents import content_hash, guessed_type, part_bytes, stored_metadata, stored_part
 from hookwork.artifact_names import ArtifactKey, check_first_version, check_scope, wanted_version
 from hookwork.artifact_references import check_saved_reference
 from hookwork.artifact_retention import Retention, prune_after_save
@@ -99,6 +99,7 @@ class FileArtifactService(ArtifactService):
             create_time=now(),
             display_name=None if named is None else named.display_name,
             save_id=save_id,
+            sha256=content_hash(part),
             file_uri=part.file_data.file_uri if part.file_data is not None else None,
         )
         uri = check_saved_reference(place, part)
@@ -108,6 +109,9 @@ class FileArtifactService(ArtifactService):
         staging = self._store.staging(place)
 
         def save() -> int:
+            known = self._store.identical(place, document) if reuse_identical and save_id is None else None
+            if known is not None:
+                return known
             try:
                 staging.open()
                 staging.write(data)

@@ -132,7 +132,7 @@ class Staging:
         latest = next(folder.finished(), None)
         if latest is None or latest.is_tombstone:
             return None
-        same = (latest.document.custom_metadata or {}) == (document.custom_metadata or {})
+        same = latest.document.same_metadata(document)
         return latest.number if same and self._same_content(latest, document) else None
 
     def _same_content(self, version: Version, document: Document) -> bool:

@@ -46,6 +46,15 @@ class FileStore:
         """A new save; nothing is done yet."""
         return Staging(lambda: self._tree.find_or_make(place), sync=self._sync)
 
+    def identical(self, place: ArtifactKey, document: Document) -> int | None:
+        """The latest version, if it has the same record and hash: there is nothing to write then (services BEY-17)."""
+        folder = self._tree.find(place)
+        latest = next(folder.finished(), None) if folder is not None else None
+        if latest is None or latest.is_tombstone or latest.document.sha256 != document.sha256:
+            return None
+        same = latest.document.same_metadata(document) and latest.document.same_kind(document)
+        return latest.number if same else None
+
     def load(self, place: ArtifactKey, version: int | None) -> Part:
         """A stored part; of a reference, the one it stands for. Raises ArtifactNotFoundError."""
         try:
