@@ -162,6 +162,7 @@ class Invocation:
         "sessions",
         "setup",
         "tracer",
+        "undoable",
         "unsettled",
         "usage",
         "user_content",
@@ -228,6 +229,8 @@ class Invocation:
         self.nodes: dict[int, tuple[Agent, Node]] = {}
         #: ids of events whose writes were checked against the state schema of a workflow.
         self.checked: set[str] = set()
+        #: path → node, of nodes that bodies started and that can be undone.
+        self.undoable: dict[str, Node] = {}
         #: isolation scope → the input of the node that works in it, the first thing that its agent is told.
         self.briefs: dict[str, Any] = {}
         #: what `View.kept` found out, and at how many events; good until the next one is stored (ACT-6).

@@ -70,6 +70,8 @@ class Node(ABC):
             output; workflow ASK-6).
         continues: goes on from its own stored calls instead of from its top (agents); a failure closes none of them.
         replaces_output: several outputs of one activation are no error, the last one counts (agents).
+        undo: what takes back what the node did, for whoever knows when that is due; the kernel only remembers where it
+            was started (workflow WB-23).
         derives_end: its end is read off its children; else a body without output gets an end marker (ACT-14).
     """
 
@@ -83,6 +85,7 @@ class Node(ABC):
     continues: bool = False
     replaces_output: bool = False
     derives_end: bool = False
+    undo: Any = None
 
     @abstractmethod
     def run(self, ctx: Any, input: Any) -> AsyncIterator[Event]:

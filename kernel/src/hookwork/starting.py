@@ -75,6 +75,8 @@ def _activation(ctx: Any, target: Agent | Node, path: str, input: Any, branch: s
         return Activation(ctx._inv, target, path, input=input, branch=branch, scope=scope)
     from hookwork.node_activation import NodeActivation
 
+    if target.undo is not None:
+        ctx._inv.undoable[path] = target
     above = getattr(ctx, "activation", None)
     return NodeActivation(
         ctx._inv,

@@ -115,6 +115,8 @@ def node(value: Any = None, /, **settings: Any) -> Any:
         parallel: run once for each item of a list input.
         effect: whether an engine may carry the body out elsewhere; None: yes, if it takes no context.
         emits_own_span: no span of the node's own.
+        undo: a function or node that takes back what this one did, given its output, when the workflow fails for good
+            (WB-23).
         state: parameters that are read from the state though they come first, or ``{parameter: key}``.
         inline: run a plain function in the event loop instead of a worker thread; for quick ones.
         require_confirmation: a person approves before the function or tool runs; True, or a function of the input
@@ -133,7 +135,7 @@ def node(value: Any = None, /, **settings: Any) -> Any:
 
 _FUNCTION_ONLY = ("state", "inline")
 _GATES = ("require_confirmation", "auth")
-_ATTRIBUTES = ("name", "description", "input_schema", "output_schema")
+_ATTRIBUTES = ("name", "description", "input_schema", "output_schema", "undo")
 
 
 def _made(value: Any, settings: dict[str, Any]) -> Any:
@@ -143,11 +145,13 @@ def _made(value: Any, settings: dict[str, Any]) -> Any:
             raise GraphError(f"node() has no setting {name!r}; it has: {', '.join(known)}", code="bad_setting")
     config = {name: settings[name] for name in NodeConfig.__struct_fields__ if settings.get(name) is not None}
     _check_config(config)
+    _check_undo(settings.get("undo"))
     made = _as_node(value, settings)
     changes: dict[str, Any] = {
         name: settings[name]
         for name in _ATTRIBUTES
-        if settings.get(name, _SAME) is not _SAME and not (settings[name] is None and name in ("name", "description"))
+        if settings.get(name, _SAME) is not _SAME
+        and not (settings[name] is None and name in ("name", "description", "undo"))
     }
     if config:
         changes["config"] = msgspec.structs.replace(made.config, **config)
@@ -192,6 +196,13 @@ def _check_config(config: dict[str, Any]) -> None:
     number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
     if timeout is not None and not (number and timeout >= 0):
         raise GraphError(f"timeout of a node is a number of seconds from 0, not {timeout!r}", code="bad_setting")
+
+
+def _check_undo(undo: Any) -> None:
+    from hookwork_workflow.building import build
+
+    if undo is not None and build(undo) is None:
+        raise GraphError(f"undo of a node is a function or a node, not {undo!r}", code="bad_setting")
 
 
 def _changed(made: Node, changes: dict[str, Any]) -> Node:

@@ -38,6 +38,7 @@ STYLES = {
     "done": "fill:#d6f5d6,stroke:#2d7a2d,color:#0f2e0f",
     "waiting": "fill:#fff2cc,stroke:#9a7400,color:#332600",
     "failed": "fill:#ffd9d9,stroke:#b02020,color:#400c0c",
+    "undone": "fill:#e8e8e8,stroke:#6b6b6b,color:#1f1f1f,stroke-dasharray:5",
     "started": "fill:#dbe9ff,stroke:#2f5fb0,color:#0c2040",
 }
 

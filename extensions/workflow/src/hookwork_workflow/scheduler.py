@@ -13,6 +13,7 @@ from hookwork.inside import invocation_of, owner_of
 from hookwork.merge import MergePoint
 from hookwork.node import Pause
 from hookwork.node_activation import Gate, NodeActivation
+from hookwork.node_context import NodeContext
 from hookwork.records.event import Event
 from hookwork_workflow.advance import TRIGGERS, Activity, Progress, Status
 from hookwork_workflow.changes import GRAPHS, check_unchanged
@@ -75,14 +76,30 @@ class Scheduler:
         if self._view is not None:
             self._check_unchanged(self._view)
         producers = self._producers(progress.replay(progress.begin(input)))
-        async with aclosing(self._merge.stream(producers)) as events:
-            async for event in events:
-                yield event
+        try:
+            async with aclosing(self._merge.stream(producers)) as events:
+                async for event in events:
+                    yield event
+        except BaseException as error:
+            async with aclosing(self._undone(error)) as undone:
+                async for event in undone:
+                    yield event
+            raise
         if self.ctx.ended:
             return
         if progress.waits:
             raise Pause
         progress.check_complete()
+
+    async def _undone(self, error: BaseException) -> AsyncGenerator[Event, None]:
+        """What is undone when a graph that runs as an agent fails; one that is a node may be tried again (WB-23)."""
+        if isinstance(error, GeneratorExit | asyncio.CancelledError) or isinstance(self.ctx, NodeContext):
+            return
+        from hookwork_workflow.undoing import undo_failed
+
+        async with aclosing(undo_failed(self.ctx, self.workflow, error)) as events:
+            async for event in events:
+                yield event
 
     def _producers(self, ready: list[Activity]) -> list[Any]:
         return [partial(self._run_node, activity) for activity in ready]

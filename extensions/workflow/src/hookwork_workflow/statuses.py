@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 def statuses_of(session: Session, invocation_id: str | None = None) -> Mapping[tuple[str, ...], str]:
     """Names from the root to a place → status of its newest activation in an invocation (None: the newest).
 
+    What was undone is ``undone``; what could not be is ``failed``.
+
     Raises:
         InvocationNotFoundError: the session has no live event of it.
     """
@@ -34,7 +36,10 @@ def statuses_of(session: Session, invocation_id: str | None = None) -> Mapping[t
             known = newest.get(names)
             if known is None or record.first >= known.first:
                 newest[names] = record
-    return {names: status_of(record) for names, record in newest.items()}
+    found = {names: status_of(record) for names, record in newest.items()}
+    for names in [names for names in found if names[-1] == "undo" and newest[names].path.endswith("/undo@undo")]:
+        found[names[:-1]] = "undone" if found.pop(names) == "done" else "failed"
+    return found
 
 
 def status_of(record: Record) -> str:

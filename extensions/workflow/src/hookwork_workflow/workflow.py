@@ -138,6 +138,11 @@ class Workflow(GraphNode[Any, Any]):
     def run(self, ctx: NodeContext, input: Any) -> AsyncIterator[Event]:
         from hookwork_workflow.scheduler import run_graph
 
+        if ctx.resuming and ctx.view.events:
+            from hookwork_workflow.undoing import is_undoing, undo_rest
+
+            if is_undoing(ctx.view):
+                return undo_rest(ctx, self)
         return run_graph(ctx, self, input)
 
     def standing(self, view: View) -> Standing:
@@ -220,10 +225,15 @@ class WorkflowAgent(Agent):
         from hookwork_workflow.scheduler import run_graph
 
         workflow: Workflow = self.workflow
+        if ctx.resuming and ctx.view.events:
+            from hookwork_workflow.undoing import is_undoing, undo_rest
+
+            if is_undoing(ctx.view):
+                return undo_rest(ctx, workflow)
         if workflow.config.retry is not None or workflow.config.timeout:
             return _as_node(ctx, workflow, self._input(ctx))
         events = run_graph(ctx, workflow, self._input(ctx))
-        return events if workflow.output_schema is None else _checked(events, workflow, ctx.path)
+        return events if workflow.output_schema is None else _checked(ctx, events, workflow)
 
     def _input(self, ctx: InvocationContext) -> Any:
         if ctx.input is not None:
@@ -247,6 +257,11 @@ class WorkflowAgent(Agent):
         record = view.record
         if record is not None and record.end in record.own[-2:] and ended_by_hook(view):
             return Standing.DONE
+        if record is not None and record.own:
+            from hookwork_workflow.undoing import is_undone
+
+            if is_undone(view):
+                return Standing.DONE
         standing: Standing = self.workflow.standing(view)
         return standing
 
@@ -293,20 +308,39 @@ async def _as_node(ctx: InvocationContext, workflow: Workflow, input: Any) -> As
         branch=ctx.branch,
         scope=ctx.isolation_scope,
     )
-    async with aclosing(activation) as events:
-        async for event in events:
-            yield event
+    try:
+        async with aclosing(activation) as events:
+            async for event in events:
+                yield event
+    except BaseException as error:
+        from hookwork_workflow.undoing import undo_failed
+
+        async with aclosing(undo_failed(ctx, workflow, error)) as undone:
+            async for event in undone:
+                yield event
+        raise
     if activation.status == "paused":
         raise Pause
 
 
-async def _checked(events: AsyncGenerator[Event, None], workflow: Workflow, path: str) -> AsyncGenerator[Event, None]:
+async def _checked(
+    ctx: InvocationContext, events: AsyncGenerator[Event, None], workflow: Workflow
+) -> AsyncGenerator[Event, None]:
     """The events of a root graph, its output checked before it is emitted (NODE-3, NODE-4)."""
     async with aclosing(events):
         async for event in events:
             info = event.node_info
-            if not event.partial and info is not None and info.output_for and path in info.output_for:
-                event = event.replace(output=workflow.validate_output(event.output))
+            if not event.partial and info is not None and info.output_for and ctx.path in info.output_for:
+                try:
+                    event = event.replace(output=workflow.validate_output(event.output))
+                except Exception as error:
+                    from hookwork_workflow.undoing import undo_failed
+
+                    await events.aclose()
+                    async with aclosing(undo_failed(ctx, workflow, error)) as undone:
+                        async for event in undone:
+                            yield event
+                    raise
             yield event
 
 

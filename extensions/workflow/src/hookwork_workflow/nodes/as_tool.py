@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
 
-from hookwork.errors import ConfigurationError
+from hookwork.errors import ConfigurationError, NodeRunError
 from hookwork.records.request import FunctionDeclaration
 from hookwork.tool import Tool
 from hookwork_workflow.json_form import to_json
@@ -14,6 +15,7 @@ from hookwork_workflow.schemas import schema_of
 if TYPE_CHECKING:
     from hookwork.context import ToolContext
     from hookwork.node import Node
+    from hookwork_workflow.workflow import Workflow
 
 #: The one parameter of a node whose input is no object.
 INPUT = "input"
@@ -59,8 +61,21 @@ class NodeTool(Tool):
         return self._declaration
 
     async def run(self, ctx: ToolContext, args: Mapping[str, Any]) -> Any:
-        """Run the node as a child of the call."""
-        return to_json(await ctx.run_node(self.node, dict(args) if self._takes_object else args.get(INPUT)))
+        """Run the node as a child of the call. A workflow that fails is undone: the call is not made again (WB-23)."""
+        try:
+            return to_json(await ctx.run_node(self.node, dict(args) if self._takes_object else args.get(INPUT)))
+        except NodeRunError as error:
+            if getattr(self.node, "graph", None) is not None:
+                await self._undo(ctx, error)
+            raise
+
+    async def _undo(self, ctx: ToolContext, error: NodeRunError) -> None:
+        from hookwork_workflow.undoing import is_final, undo_all
+
+        if is_final(error) and ctx.emit_event is not None:
+            async with aclosing(undo_all(ctx, cast("Workflow", self.node), error.child_path)) as events:
+                async for event in events:
+                    await ctx.emit_event(event)
 
 
 def _root(schema: Mapping[str, Any]) -> dict[str, Any]:
