@@ -50,6 +50,14 @@ _WHERE = {
     "idempotency_key": "callbacks, tools, agent bodies",
 }
 
+#: What contexts of google-adk call otherwise.
+_NAMED_HERE = {
+    "save_artifact": "artifacts.save",
+    "load_artifact": "artifacts.load",
+    "list_artifacts": "artifacts.list",
+    "get_artifact_version": "artifacts.describe",
+}
+
 
 class ReadonlyContext:
     """Who runs where, and the state to read. For instruction providers and toolset listing."""
@@ -70,7 +78,14 @@ class ReadonlyContext:
         if where is not None:
             kind = InvalidRunNodeContext if name in ("run_node", "request_input") else UnsupportedInContext
             raise kind(f"{type(self).__name__} offers no {name!r}; it is to be had in {where}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        hint = ""
+        if name in _NAMED_HERE:
+            hint = f"; it is {_NAMED_HERE[name]!r} here"
+        elif not name.startswith("_"):
+            from hookwork.catalogue import did_you_mean
+
+            hint = did_you_mean(name, dir(type(self)))
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     @property
     def app_name(self) -> str:
