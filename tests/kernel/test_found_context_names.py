@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
 from hookwork_testkit import make_context
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [("save_artifact", "artifacts.save"), ("load_artifact", "artifacts.load"), ("search_memry", "search_memory")],
-)
-def test_what_was_meant_is_named(name: str, meant: str) -> None:
+@pytest.mark.parametrize(("name", "meant"), [("save_artifact", "artifacts.save"), ("load_artifact", "artifacts.load")])
+def test_names_of_google_adk_lead_to_ours(name: str, meant: str) -> None:
     with pytest.raises(AttributeError, match=meant):
         getattr(make_context(), name)
+
+
+def test_a_traceback_names_the_nearest() -> None:
+    with pytest.raises(AttributeError) as caught:
+        _ = make_context().search_memry
+    assert "Did you mean: 'search_memory'" in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_name_that_is_like_nothing_is_just_missing() -> None:

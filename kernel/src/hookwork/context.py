@@ -78,14 +78,9 @@ class ReadonlyContext:
         if where is not None:
             kind = InvalidRunNodeContext if name in ("run_node", "request_input") else UnsupportedInContext
             raise kind(f"{type(self).__name__} offers no {name!r}; it is to be had in {where}")
-        hint = ""
-        if name in _NAMED_HERE:
-            hint = f"; it is {_NAMED_HERE[name]!r} here"
-        elif not name.startswith("_"):
-            from hookwork.catalogue import did_you_mean
-
-            hint = did_you_mean(name, dir(type(self)))
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
+        hint = f"; it is {_NAMED_HERE[name]!r} here" if name in _NAMED_HERE else ""
+        # With name and object Python itself adds what is nearest, where a traceback is shown.
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     @property
     def app_name(self) -> str:
