@@ -122,7 +122,9 @@ async def test_live_16_the_type_is_that_of_the_first_piece(mime_type: str | None
 
 
 async def test_live_16_images_are_not_kept() -> None:
-    talk = await Talk([Hear(0, 1), turn_complete()], config=KEEPING).hold(sound(b"png", "image/png"))
+    """LIVE-5: a blob without a type that begins like a PNG is one."""
+    unnamed = sound(b"\x89PNG\r\n\x1a\n...", None)
+    talk = await Talk([Hear(0, 2), turn_complete()], config=KEEPING).hold(sound(b"png", "image/png"), unnamed)
     assert await kept(talk) == {}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from hookwork.live import LiveRequest, RealtimeInput
+from hookwork.live import LiveRequest, RealtimeInput, with_mime_type
 from hookwork.records.content import Blob, Content, Part
 from hookwork_llm.live.inbox import Closed, Said
 
@@ -47,7 +47,7 @@ class Intake:
             return
         if self._session.recorder is not None:
             self._session.recorder.heard(item)
-        if not self._writes_sound and (item.mime_type or "audio/").lower().startswith("audio/"):
+        if not self._writes_sound and (with_mime_type(item).mime_type or "").lower().startswith("audio/"):
             self._session.recovery.unwritten = True
 
     async def said(self, content: Content) -> None:

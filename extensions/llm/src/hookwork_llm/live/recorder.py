@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from hookwork.inside import invocation_of
+from hookwork.live import with_mime_type
 from hookwork.merge import cancel_and_wait
 from hookwork.platform import new_uuid, timestamp
 from hookwork.records.content import Blob, Content, FileData, Part
@@ -80,8 +81,8 @@ class Recorder:
         self._made: dict[str, Event] = {}
 
     def heard(self, blob: Blob) -> None:
-        """A piece of what the user said."""
-        self._input.add(blob)
+        """A piece of what the user said; a picture that does not say so is none (models LIVE-5)."""
+        self._input.add(with_mime_type(blob))
 
     def spoke(self, event: Event) -> None:
         """What the model said, as it passes."""
