@@ -261,7 +261,8 @@ def _ask(call: Callable[..., Any], extension: Extension, hook: str, arguments: d
                 value.close()
                 raise ExtensionError(f"{hook!r} returned a coroutine; provider hooks are synchronous")
     except Exception as error:
-        error.add_note(f"raised by {extension.origin} in {hook!r}")
+        table = f", with table {extension.name!r} of {whole.source}" if given.get("settings") and whole.source else ""
+        error.add_note(f"raised by {extension.origin} in {hook!r}{table}")
         raise
     return value
 
