@@ -32,6 +32,7 @@ class LiveTasks:
         self._current: Call | None = None
         #: calls that were tried since anything new was said: a task that neither waits nor ends is not run in circles.
         self._tried: set[tuple[int, int]] = set()
+        #: ids of calls that the model withdrew and that have no response yet.
         self._withdrawn: set[str] = set()
 
     def listening(self) -> str:
@@ -94,15 +95,21 @@ class LiveTasks:
         wanted = set(call_ids) - self._withdrawn
         if not self._names or not wanted:
             return
-        view = session.ctx.view
-        gone = [call for call in view.unanswered(session.agent.name) if call.name in self._names and call.id in wanted]
-        self._withdrawn |= {call.id for call in gone}
+        gone = {call.id for call in self._unanswered() if call.id in wanted}
+        self._withdrawn |= gone
         if gone:
             session.crew.start(self._close(gone))
 
-    async def _close(self, calls: list[Call]) -> None:
-        if self._work is not None and self._current in calls:
-            await self._session.crew.cancel([self._work])
-        event = self._session.maker.withdrawn_calls(calls)
-        await self._session.made(event)
+    def _unanswered(self) -> list[Call]:
+        session = self._session
+        return [call for call in session.ctx.view.unanswered(session.agent.name) if call.name in self._names]
+
+    async def _close(self, call_ids: set[str]) -> None:
+        session = self._session
+        if self._work is not None and self._current is not None and self._current.id in call_ids:
+            await session.crew.cancel([self._work])
+        left = [call for call in self._unanswered() if call.id in call_ids]  # none is answered twice
+        if left:
+            await session.made(session.maker.withdrawn_calls(left))
+        self._withdrawn -= call_ids
         self.work()
