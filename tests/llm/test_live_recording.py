@@ -315,3 +315,63 @@ async def test_eff_2_the_two_sides_are_saved_as_effects_of_their_own() -> None:
 
     await Talk([Hear(0, 1), audio(b"AA"), turn_complete()], config=KEEPING, plugins=[Engine()]).hold(sound(b"11"))
     assert len(keys) == len(set(keys)) == 2
+
+
+@pytest.mark.parametrize("way", ["stop", "leave", "cancel"])
+@pytest.mark.parametrize("seen", range(1, 9))
+async def test_live_16_law_wherever_a_session_is_left_nothing_that_was_heard_or_said_is_lost(
+    seen: int, way: str
+) -> None:
+    """Every byte that reached the model, and every one that reached the consumer, is in a file, once and in order."""
+    talk = Talk(
+        [Hear(0, 1), audio(b"A"), audio(b"B"), turn_complete(), Hear(0, 1), audio(b"C"), interrupted(), audio(b"D"),
+         Hear(1)],
+        config=KEEPING,
+        close=False,
+    )  # fmt: skip
+    await talk.run.send(sound(b"1"))
+    await talk.run.send(sound(b"2"))
+    left = asyncio.Event()
+
+    async def hold() -> None:
+        async with talk.run:
+            async for event in talk.run:
+                talk.events.append(event)
+                if len(talk.events) == seen:
+                    left.set()
+                    if way == "leave":
+                        return
+                    await asyncio.get_running_loop().create_future()
+
+    holding = asyncio.create_task(hold())
+    await left.wait()
+    if way == "cancel":
+        holding.cancel()
+    elif way == "stop":
+        await talk.run.stop()
+        holding.cancel()
+    await asyncio.wait([holding])
+    stored = [event for event in await talk.stored() if event.actions.artifact_delta]
+    sides = {"user": b"", "model": b""}
+    contents = await kept(talk)
+    for event in stored:
+        [(name, version)] = event.actions.artifact_delta.items()
+        assert version == 1 or name in contents
+        artifacts = talk.runner.artifacts
+        assert artifacts is not None
+        scope: dict[str, Any] = {"app_name": talk.runner.app_name, "user_id": "u", "session_id": "s"}
+        part = await artifacts.load_artifact(**scope, filename=name, version=version)
+        assert part.inline_data is not None
+        assert event.content is not None
+        sides[event.content.role or ""] += part.inline_data.data or b""
+    heard = b"".join(blob.data or b"" for blob in talk.line.realtime if isinstance(blob, Blob))
+    shown_bytes = b"".join(
+        part.inline_data.data or b""
+        for event in talk.events
+        for part in (event.content.parts if event.content else ())
+        if part.inline_data is not None
+    )
+    assert sides["user"].startswith(heard)
+    assert b"12".startswith(sides["user"])
+    assert sides["model"].startswith(shown_bytes)
+    assert b"ABCD".startswith(sides["model"])
