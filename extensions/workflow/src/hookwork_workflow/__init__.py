@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         RunawayGraph,
     )
     from hookwork_workflow.graph import Graph, compile_graph
+    from hookwork_workflow.limits import ResourceLimits
     from hookwork_workflow.loop import LoopAgent
     from hookwork_workflow.nodes.agent import AgentNode
     from hookwork_workflow.nodes.as_tool import NodeTool
@@ -95,6 +96,7 @@ _HOMES = {
         "Graph",
         "compile_graph",
     ),
+    "hookwork_workflow.limits": ("ResourceLimits",),
     "hookwork_workflow.loop": ("LoopAgent",),
     "hookwork_workflow.nodes.agent": ("AgentNode",),
     "hookwork_workflow.nodes.as_tool": ("NodeTool",),
@@ -173,6 +175,7 @@ __all__ = [
     "Pause",
     "ReplayDivergence",
     "RequestInput",
+    "ResourceLimits",
     "Retry",
     "Routed",
     "RunawayGraph",

@@ -115,6 +115,7 @@ def node(value: Any = None, /, **settings: Any) -> Any:
         parallel: run once for each item of a list input.
         effect: whether an engine may carry the body out elsewhere; None: yes, if it takes no context.
         emits_own_span: no span of the node's own.
+        tags: what it uses, for `ResourceLimits`; one text or several.
         undo: a function or node that takes back what this one did, given its output, when the workflow fails for good
             (WB-23).
         state: parameters that are read from the state though they come first, or ``{parameter: key}``.
@@ -135,7 +136,7 @@ def node(value: Any = None, /, **settings: Any) -> Any:
 
 _FUNCTION_ONLY = ("state", "inline")
 _GATES = ("require_confirmation", "auth")
-_ATTRIBUTES = ("name", "description", "input_schema", "output_schema", "undo")
+_ATTRIBUTES = ("name", "description", "input_schema", "output_schema", "undo", "tags")
 
 
 def _made(value: Any, settings: dict[str, Any]) -> Any:
@@ -146,12 +147,14 @@ def _made(value: Any, settings: dict[str, Any]) -> Any:
     config = {name: settings[name] for name in NodeConfig.__struct_fields__ if settings.get(name) is not None}
     _check_config(config)
     _check_undo(settings.get("undo"))
+    if settings.get("tags") is not None:
+        settings = {**settings, "tags": _tags(settings["tags"])}
     made = _as_node(value, settings)
     changes: dict[str, Any] = {
         name: settings[name]
         for name in _ATTRIBUTES
         if settings.get(name, _SAME) is not _SAME
-        and not (settings[name] is None and name in ("name", "description", "undo"))
+        and not (settings[name] is None and name in ("name", "description", "undo", "tags"))
     }
     if config:
         changes["config"] = msgspec.structs.replace(made.config, **config)
@@ -196,6 +199,13 @@ def _check_config(config: dict[str, Any]) -> None:
     number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
     if timeout is not None and not (number and timeout >= 0):
         raise GraphError(f"timeout of a node is a number of seconds from 0, not {timeout!r}", code="bad_setting")
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    several = tuple(value) if isinstance(value, list | tuple | set | frozenset) else (value,)
+    if not all(isinstance(tag, str) and tag for tag in several):
+        raise GraphError(f"tags of a node are texts, not {value!r}", code="bad_setting")
+    return several
 
 
 def _check_undo(undo: Any) -> None:

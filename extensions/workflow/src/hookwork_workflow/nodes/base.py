@@ -26,10 +26,12 @@ class GraphNode(Node, Generic[In_contra, Out_co]):
     Attributes:
         kind: what it is, in pictures and fingerprints.
         state_fields: names of state keys that the body reads (GV-13).
+        tags: what it uses, for `ResourceLimits` (WB-29).
     """
 
     kind: str = "node"
     state_fields: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some attributes changed: ``name``, ``description``, ``config``, the schemas."""
