@@ -14,7 +14,7 @@ import pytest
 
 from hookwork.context import InvocationContext
 from hookwork.records.codec import load
-from hookwork.records.content import Part, text_content
+from hookwork.records.content import FileData, Part, text_content
 from hookwork.records.event import Event
 from hookwork_inmemory import InMemorySessionService
 
@@ -54,6 +54,8 @@ async def echo(ctx: InvocationContext) -> AsyncIterator[Event]:
         raise LookupError("the map is gone")
     if said == "save":
         await ctx.artifacts.save("note.txt", Part(text="kept"))
+    if said == "link":
+        await ctx.artifacts.save("far.pdf", Part(file_data=FileData(file_uri="https://example.com/far.pdf")))
     yield Event(content=text_content(f"[{said}]"))
 
 
@@ -132,6 +134,11 @@ def test_commands_show_state_events_and_artifacts(serve: Any, say: Say) -> None:
     assert "saved note.txt" in result.out
     assert "note.txt  (version 0)" in result.out or "note.txt  (version 1)" in result.out
     assert "User -> kept\n" in result.out
+
+
+def test_bey_7_a_file_elsewhere_is_shown_by_its_uri(serve: Any, say: Say) -> None:
+    result = say(serve(echo), "link", "/artifacts far.pdf")
+    assert "a file elsewhere: https://example.com/far.pdf\n" in result.out
 
 
 def test_commands_before_the_first_message(serve: Any, say: Say) -> None:

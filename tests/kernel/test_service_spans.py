@@ -13,13 +13,15 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 from tests.kernel.test_telemetry import exporter as exporter
 
-from hookwork import Agent, Event, InvocationContext, Runner, Settings, text_content
+from hookwork import Agent, Event, InvocationContext, Runner, Settings, ToolContext, text_content
 from hookwork.errors import ArtifactNotFoundError, BackendError, ValidationError
 from hookwork.platform import use_replaying
 from hookwork.records.content import Part
 from hookwork.service_spans import TracedService
 from hookwork.telemetry import active_tracer, count_retry, watched
 from hookwork_inmemory import InMemoryArtifactService, InMemoryMemoryService, InMemorySessionService
+from hookwork_llm import AgentTool, LlmAgent
+from hookwork_testkit import ScriptedModel, call
 
 SECRET = "the user's secret"
 SCOPE = {"app_name": "root", "user_id": "ann@example.com", "session_id": "s-1"}
@@ -207,3 +209,24 @@ async def test_bey_18_a_rewind_has_its_spans_too(exporter: InMemorySpanExporter)
         "artifacts save_artifact",
         "sessions append_event",
     ]
+
+
+async def test_bey_18_an_agent_tools_own_run_has_one_span_for_a_call(exporter: InMemorySpanExporter) -> None:
+    """Its files are its parent's: what only passes a call on has no span of its own."""
+    helper = LlmAgent(name="helper", description="Helps.", model=ScriptedModel([call("keep"), "kept"]), tools=[keep])
+    model = ScriptedModel([call("helper", request="Keep it."), "done"])
+    root = LlmAgent(name="root", model=model, tools=[AgentTool(helper)])
+    async with Runner.in_memory(root, settings=Settings()) as made:
+        await made.run(user_id="u", session_id="s-1", message="hi").wait()
+    saves = [span for span in of_services(exporter) if span.name == "artifacts save_artifact"]
+    (attributes,) = [dict(span.attributes or {}) for span in saves]
+    assert attributes["hookwork.service.backend"] == "InMemoryArtifactService"
+    assert (attributes["hookwork.app.name"], attributes["gen_ai.conversation.id"]) == ("root", "s-1")
+    opened = [span for span in of_services(exporter) if span.name == "sessions create_session"]
+    assert {(span.attributes or {})["hookwork.app.name"] for span in opened} == {"root", "helper"}
+
+
+async def keep(ctx: ToolContext) -> str:
+    """Keep something."""
+    await ctx.artifacts.save("kept.txt", Part(text="kept"))
+    return "Kept."

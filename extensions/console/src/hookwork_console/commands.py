@@ -88,6 +88,9 @@ async def _artifacts(chat: Chat, name: str) -> bool:
     }
     if name:
         part = await service.load_artifact(**place, filename=name)
+        if part.file_data is not None:
+            chat.terminal.result(f"a file elsewhere: {part.file_data.file_uri}")
+            return True
         data = part.inline_data.data or b"" if part.inline_data is not None else b""
         kind = part.inline_data.mime_type if part.inline_data is not None else None
         chat.terminal.result(part.text if part.text is not None else f"{len(data)} bytes of {kind or 'unknown type'}")
