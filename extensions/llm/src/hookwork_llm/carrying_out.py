@@ -19,9 +19,10 @@ from hookwork.records.frozen import thaw
 from hookwork.records.request import GenerateContentConfig
 from hookwork.state import DeltaBuffer
 from hookwork.tool import ArgumentValidator, Finished, WithMedia, capability
+from hookwork.tool_call import run_body
 from hookwork_llm.flow import Flow
 from hookwork_llm.model_stage import CallIds
-from hookwork_llm.tool_calls import is_runnable, run_body
+from hookwork_llm.tool_calls import is_runnable
 
 if TYPE_CHECKING:
     from hookwork.context import InvocationContext
