@@ -5,22 +5,27 @@ The module is light because pytest imports the package at every start: names are
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hookwork_record_replay.adk.recorder import AdkRecorder
+    from hookwork_record_replay.adk.replayer import AdkReplayer
     from hookwork_record_replay.errors import ReplayMismatchError
     from hookwork_record_replay.plugin import RecordReplay
 
-__all__ = ["RecordReplay", "ReplayMismatchError"]
+_HOMES = {
+    "AdkRecorder": "adk.recorder",
+    "AdkReplayer": "adk.replayer",
+    "RecordReplay": "plugin",
+    "ReplayMismatchError": "errors",
+}
+
+__all__ = ["AdkRecorder", "AdkReplayer", "RecordReplay", "ReplayMismatchError"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "RecordReplay":
-        from hookwork_record_replay.plugin import RecordReplay
-
-        return RecordReplay
-    if name == "ReplayMismatchError":
-        from hookwork_record_replay.errors import ReplayMismatchError
-
-        return ReplayMismatchError
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

@@ -1,0 +1,55 @@
+"""The YAML files of recordings (crosscutting CONF-2, CONF-4)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hookwork.errors import ConfigurationError
+
+Json = dict[str, Any]
+
+
+def read_recordings(file: Path) -> list[Json]:
+    """The entries of a file, in order.
+
+    Raises:
+        ConfigurationError: no such file, or it holds something else.
+    """
+    yaml = _yaml()
+    try:
+        tree = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigurationError(f"there is no recording {file}; record the case first") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"the recording {file} cannot be read: {type(error).__name__}") from error
+    entries = tree.get("recordings") if isinstance(tree, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ConfigurationError(f"{file} holds no list of recordings")
+    return entries
+
+
+def write_recordings(file: Path, index: int, entries: list[Json]) -> None:
+    """Put the entries of one message into a file, in place of those it had; others stay.
+
+    Raises:
+        OSError: it cannot be written. ConfigurationError: the file that is there cannot be read.
+    """
+    kept = read_recordings(file) if file.exists() else []
+    before = [entry for entry in kept if entry.get("user_message_index", 0) < index]
+    behind = [entry for entry in kept if entry.get("user_message_index", 0) > index]
+    text = _yaml().safe_dump({"recordings": [*before, *entries, *behind]}, sort_keys=False, allow_unicode=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fresh = file.with_name(f"{file.name}.new")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(file)  # a reader sees the old file or the new one
+
+
+def _yaml() -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise ConfigurationError(
+            "recordings of google-adk's form need PyYAML: pip install 'hookwork-record-replay[adk]'"
+        ) from error
+    return yaml
