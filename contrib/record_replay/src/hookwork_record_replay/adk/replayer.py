@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,6 +22,8 @@ from hookwork_record_replay.errors import ReplayMismatchError
 if TYPE_CHECKING:
     from hookwork import InvocationContext, RunOutcome, Stage
     from hookwork.effects import EffectCall
+
+logger = logging.getLogger("hookwork.record_replay")
 
 Json = dict[str, Any]
 
@@ -133,8 +136,8 @@ class AdkReplayer(Plugin):
         if self._side_effects:
             try:
                 await call.default()
-            except Exception:  # noqa: BLE001, S110 - only what it did counts; the answer is the recorded one
-                pass
+            except Exception:  # noqa: BLE001 - only what it did counts; the answer is the recorded one
+                logger.info("tool %r raised while it was replayed", call.tool, exc_info=True)
         return ToolResult(result=entry["tool_recording"].get("tool_response", {}).get("response"))
 
     def _missed(self, play: _Play, call: EffectCall, problem: str) -> ReplayMismatchError:
