@@ -189,6 +189,25 @@ async def test_wrp_1_a_cancellation_that_was_asked_for_passes() -> None:
     assert second.calls == 0
 
 
+async def test_wrp_1_a_cancellation_asked_for_before_the_call_began_passes_too() -> None:
+    async def consume() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await collect(FallbackModel([Waiting(), ScriptedModel(["never"], name="b")]))
+
+    class Waiting(Model):
+        name = "waiting"
+
+        async def generate(self, request: ModelRequest, *, stream: bool = False) -> AsyncIterator[ModelResponse]:
+            await asyncio.sleep(0)
+            yield ModelResponse()
+
+    task = asyncio.create_task(consume())
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
 def test_wrp_2_of_a_wide_and_a_narrow_kind_of_media_the_narrow_one_is_common() -> None:
     def taking(name: str, *media: str) -> ScriptedModel:
         return ScriptedModel(["x"], name=name, capabilities=ModelCapabilities(media=media))

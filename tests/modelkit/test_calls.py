@@ -113,6 +113,26 @@ async def test_err_1_our_own_cancellation_passes() -> None:
     assert task.cancelled()
 
 
+async def test_err_1_a_cancellation_asked_for_before_the_call_began_is_ours_too() -> None:
+    """It arrives where the task waits next, which would be inside the SDK."""
+
+    async def waits() -> AsyncGenerator[ModelResponse, None]:
+        await asyncio.sleep(0)
+        yield PIECE
+
+    async def consume() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        async with aclosing(guarded(waits(), "p", "m")) as responses:
+            async for _ in responses:
+                pass
+
+    task = asyncio.create_task(consume())
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
 async def test_mod_4_leaving_early_closes_the_source() -> None:
     source = Source(PIECE, PIECE)
     async with aclosing(guarded(source(), "p", "m")) as responses:

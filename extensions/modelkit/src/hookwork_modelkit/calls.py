@@ -33,6 +33,8 @@ async def guarded(
     cancels = task.cancelling() if task is not None else 0
     started = False
     async with aclosing(source):
+        if cancels:
+            await asyncio.sleep(0)  # a cancellation that was asked for before comes here: it is not the SDK's
         while True:
             try:
                 response = await anext(source)

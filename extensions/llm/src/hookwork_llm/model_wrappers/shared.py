@@ -84,6 +84,8 @@ async def answers(model: Model, request: ModelRequest, *, stream: bool) -> Async
     silent = True
     task = asyncio.current_task()
     cancels = task.cancelling() if task is not None else 0
+    if cancels:
+        await asyncio.sleep(0)  # a cancellation that was asked for before comes here: it is not the model's
     async with aclosing(open_stream(model, addressed_to(model, request), stream=stream)) as responses:
         while True:
             try:
