@@ -19,7 +19,7 @@ from hookwork.records.content import Content, FunctionCall, Part, PartialArg, te
 from hookwork.records.metadata import ModelResponse, UsageMetadata
 from hookwork_llm import LlmAgent, tool
 from hookwork_llm.model_stage import CallIds
-from hookwork_testkit import ScriptedModel, call, partial, stream
+from hookwork_testkit import ScriptedModel, block, call, partial, stream
 
 SSE = RunConfig(streaming_mode="sse")
 
@@ -270,6 +270,29 @@ async def test_mcb_3_an_older_cancel_request_of_the_consumer_does_not_count(runn
 
     turn = await asyncio.create_task(consumer())
     assert isinstance(turn.error, ModelError)
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+async def test_mcb_3_a_cancellation_asked_for_before_the_model_is_called_is_ours(
+    runner_factory: Any, hooked: bool
+) -> None:
+    """It arrives where the task waits next, which is inside the model."""
+    hooks: dict[str, Any] = {"after_model": lambda ctx, request, response: None} if hooked else {}
+    agent = LlmAgent(name="a", model=ScriptedModel([block()]), **hooks)
+
+    async def consumer() -> None:
+        async with runner_factory(agent) as runner:
+            run = runner.run(user_id="u", session_id="s", message="hi")
+            task = asyncio.current_task()
+            assert task is not None
+            async with run:
+                task.cancel()
+                async for _ in run:
+                    pass
+
+    task = asyncio.create_task(consumer())
+    await asyncio.wait([task])
+    assert task.cancelled()
 
 
 async def test_mcb_4_after_model_sees_partials_and_unset_fields_are_inherited(runner_factory: Any, play: Any) -> None:

@@ -62,6 +62,8 @@ async def run_flow(agent: LlmAgent, ctx: InvocationContext) -> AsyncGenerator[Ev
                 yield left
             return
         responses = stage.responses()
+        if stage.plain and stage.was_cancelled:
+            await asyncio.sleep(0)  # a cancellation that was asked for before comes here: it is not the model's
         try:
             async for response in responses:
                 if stage.plain:

@@ -242,6 +242,11 @@ class ModelStage:
                     return True
         return False
 
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether the task that drives the stage had been asked to cancel before it began."""
+        return self._cancels > 0
+
     def polished(self, response: ModelResponse) -> ModelResponse:
         """A response of a plain stage with its call ids, and its error code when it says nothing."""
         if not isinstance(response, ModelResponse):
