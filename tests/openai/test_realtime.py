@@ -101,6 +101,13 @@ async def test_agg_29_an_item_that_is_told_twice_is_one_call_and_two_items_are_t
     assert ids == ["call_1", "call_2"]
 
 
+async def test_rt_3_a_call_without_an_id_goes_by_its_items() -> None:
+    """As `response.function_call_arguments.done` of a Responses stream: the call id, else the item id."""
+    (made,) = await heard(called("f", "{}", "") | {"item_id": "item_9"})
+    assert made.content is not None
+    assert made.content.function_calls[0].id == "item_9"
+
+
 async def test_oai_19_a_name_that_the_service_cannot_take_goes_there_and_back() -> None:
     """Names of MCP tools hold dots; the service takes letters, digits, - and _ (as in every other call)."""
     request = asked("hi", tools=declared("files.read"))

@@ -109,9 +109,13 @@ class GeminiLiveConnection(LiveConnection):
             await self._sent(self._session.send_client_content(turns=[turn], turn_complete=True))
 
     def _answer(self, answer: Any) -> Any:
-        """An answer without an id that we made up: Vertex AI pairs such calls by name."""
-        made_up = self._door.vertexai and (answer.id or "").startswith("adk-")
-        return answer.replace(id=None) if made_up else answer
+        """An answer without an id that we made up: Vertex AI pairs such calls by name.
+
+        On the Gemini API the SDK refuses an answer that has none; that to a call without an id has an empty one.
+        """
+        if self._door.vertexai:
+            return answer.replace(id=None) if (answer.id or "").startswith("adk-") else answer
+        return answer if answer.id is not None else answer.replace(id="")
 
     async def send_realtime(self, item: RealtimeInput) -> None:
         """See `LiveConnection.send_realtime`."""

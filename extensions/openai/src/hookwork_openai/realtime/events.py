@@ -143,7 +143,7 @@ class ServerEvents:
             return None  # told twice; two calls are two items (AGG-29)
         self._told.add(item)
         name = self._call.names.own(text_in(event, "name") or self._names.get(item, ""))
-        call_id = text_in(event, "call_id")
+        call_id = text_in(event, "call_id") or item  # as in every other stream (models §8)
         args = read_arguments(self._call, event.get("arguments"), name=name, call_id=call_id)
         self.open_calls.add(call_id)
         return self._said(Part(function_call=FunctionCall(id=call_id or None, name=name, args=args)))
