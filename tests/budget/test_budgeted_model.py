@@ -144,6 +144,8 @@ async def test_it_is_selected_by_name() -> None:
         assert (await ask(model))[0].text == "x"
         with pytest.raises(LimitExceeded):
             await ask(model)
+        with pytest.raises(ConfigurationError, match="names no model"):
+            resolve_model("budgeted:", Settings(tables={"budgeted": {"model_calls": 1}}))
         for table, said in (
             ({}, "limits nothing"),
             ({"token": 1}, "unknown key 'token'"),

@@ -125,6 +125,8 @@ async def test_it_is_selected_by_name_and_goes_together_with_others() -> None:
         assert nested.name == "fallback:cached:x,y"
         with pytest.raises(UnknownModelError, match="'z'"):
             resolve_model("cached:z", settings)
+        with pytest.raises(ConfigurationError, match="names no model"):
+            resolve_model("cached:", settings)
         with pytest.raises(ConfigurationError, match="did you mean 'ttl'"):
             resolve_model("cached:x", Settings(tables={"cached": {"tll": 60}}))
         with pytest.raises(ConfigurationError, match="ttl must be a number above 0"):

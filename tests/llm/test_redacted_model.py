@@ -225,6 +225,8 @@ async def test_it_is_selected_by_name() -> None:
         assert (await ask(own, request))[0].text == f"{MAIL} [redacted]"
         nested = resolve_model("redacted:fallback:x", Settings(tables={}))
         assert nested.name == "redacted:fallback:x"
+        with pytest.raises(ConfigurationError, match="names no model"):
+            resolve_model("redacted: ", Settings(tables={}))
         for table in ({"redact": "emails"}, {"redact": ["("]}, {"redact": []}, {"redcat": []}):
             with pytest.raises(ConfigurationError):
                 resolve_model("redacted:x", Settings(tables={"llm": table}))

@@ -93,6 +93,8 @@ class BudgetedModel(Model):
         Raises:
             ConfigurationError: an unknown option, or one of a wrong value.
         """
+        if not model:
+            raise ConfigurationError("'budgeted:' names no model; write budgeted:NAME")
         for key in settings:
             if key not in _OPTIONS:
                 near = did_you_mean(key, _OPTIONS)

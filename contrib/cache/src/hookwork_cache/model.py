@@ -80,6 +80,8 @@ class CachedModel(Model):
         Raises:
             ConfigurationError: an unknown option, or one of a wrong value.
         """
+        if not model:
+            raise ConfigurationError("'cached:' names no model; write cached:NAME")
         for key, value in settings.items():
             if key not in _OPTIONS:
                 near = did_you_mean(key, _OPTIONS)

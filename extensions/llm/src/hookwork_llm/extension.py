@@ -31,6 +31,10 @@ def create_model(name: str, settings: dict[str, Any]) -> Model | None:
         from hookwork_llm.model_wrappers.redacting import RedactedModel
 
         inner = name.removeprefix(_REDACTED).strip()
+        if not inner:
+            from hookwork.errors import ConfigurationError
+
+            raise ConfigurationError(f"{name!r} names no model; write {_REDACTED}NAME")
         return RedactedModel(inner, name=name) if redact is None else RedactedModel(inner, patterns=redact, name=name)
     from hookwork_llm.model_wrappers.fallback import FallbackModel
 
