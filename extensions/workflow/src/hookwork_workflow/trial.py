@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from hookwork.errors import GraphError
 from hookwork.records.content import Content, FunctionResponse, Part
 from hookwork_workflow.edges import START
 from hookwork_workflow.nodes.function import FunctionNode
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from hookwork.records.history import Call
     from hookwork.run import RunOutcome
     from hookwork.runner import Runner
+    from hookwork_workflow.conducting import Conductor, Order
 
 #: Messages after which a node that asks again and again is left waiting.
 _ROUNDS = 100
@@ -28,11 +31,20 @@ class Trial:
         events: its events and those below it, in order.
         interrupts: calls that still wait for an answer.
         state: the session's state afterwards.
+        order: the nodes inside in the order in which they began, when that was decided: ``("a@1", "inner@1/b@1")``.
     """
 
-    __slots__ = ("events", "interrupts", "output", "routes", "state")
+    __slots__ = ("events", "interrupts", "order", "output", "routes", "state")
 
-    def __init__(self, events: Sequence[Event], path: str, interrupts: Sequence[Call], state: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        events: Sequence[Event],
+        path: str,
+        interrupts: Sequence[Call],
+        state: dict[str, Any],
+        chosen: Sequence[str] = (),
+    ) -> None:
+        self.order = tuple(found.removeprefix(f"{path}/") for found in chosen if found.startswith(f"{path}/"))
         self.events = tuple(events)
         self.interrupts = tuple(interrupts)
         self.state = state
@@ -60,6 +72,7 @@ async def try_node(
     state: Mapping[str, Any] | None = None,
     answers: Mapping[str, Any] | None = None,
     plugins: Iterable[Any] = (),
+    order: Order | None = None,
 ) -> Trial:
     """Run one activation of a node in a graph of its own, in memory, and answer what it asks.
 
@@ -69,12 +82,59 @@ async def try_node(
         answers: interrupt id, or key of `request_input` (``wf_auth`` for a consent), or name of the tool to approve →
             answer; for an approval true or false, for a consent a filled AuthConfig or the text of an API key.
         plugins: lifecycle plugins.
+        order: which of concurrent nodes comes next: names (or paths below it) in order, a seed, or a function that is
+            given the paths that could begin, sorted, and gives an index. None: as they come.
 
     Raises:
         Exception: what the node raised.
+        AssertionError: a finished run does not come out of its stored events as it was (WB-26).
     """
+    from hookwork_workflow.conducting import Conductor, chooser
+
+    return await _tried(node, input, state, answers, plugins, None if order is None else Conductor(chooser(order)))
+
+
+async def try_orders(
+    node: Node,
+    input: Any = None,
+    *,
+    state: Mapping[str, Any] | None = None,
+    answers: Mapping[str, Any] | None = None,
+    plugins: Iterable[Any] = (),
+    limit: int = 1000,
+) -> list[Trial]:
+    """Run a node once for each order in which its concurrent nodes can come; arguments as for `try_node`.
+
+    Raises:
+        GraphError: there are more than ``limit`` orders (code ``too_many_orders``); try some by seeds.
+    """
+    from hookwork_workflow.conducting import Conductor, Prefix, next_prefix
+
+    trials: list[Trial] = []
+    prefix: list[int] | None = []
+    while prefix is not None:
+        if len(trials) >= limit:
+            raise GraphError(
+                f'node "{node.name}" has more than {limit} orders; raise the limit, or try some: test(…, order=seed)',
+                code="too_many_orders",
+            )
+        conductor = Conductor(Prefix(prefix))
+        trials.append(await _tried(node, input, state, answers, plugins, conductor))
+        prefix = next_prefix(conductor.choices)
+    return trials
+
+
+async def _tried(
+    node: Node,
+    input: Any,
+    state: Mapping[str, Any] | None,
+    answers: Mapping[str, Any] | None,
+    plugins: Iterable[Any],
+    conductor: Conductor | None,
+) -> Trial:
     from hookwork.runner import Runner
     from hookwork.settings import Settings
+    from hookwork_workflow.replay_check import check_replay
     from hookwork_workflow.workflow import Workflow
 
     name = "trial" if node.name != "trial" else "trial_of_trial"
@@ -82,7 +142,11 @@ async def try_node(
     agent = Workflow(name, START >> given >> (node,)).as_agent()
     path = f"{name}@1/{node.name}@1"
     events: list[Event] = []
-    async with Runner(agent, sessions="memory:", settings=Settings(), plugins=list(plugins)) as runner:
+    given_plugins = [*plugins, *([conductor] if conductor is not None else [])]
+    async with (
+        conductor.conducting() if conductor is not None else nullcontext(),
+        Runner(agent, sessions="memory:", settings=Settings(), plugins=given_plugins) as runner,
+    ):
         session = await runner.sessions.create_session(app_name=name, user_id="user-1", state=dict(state or {}))
         message: Any = "go"
         for _ in range(_ROUNDS):
@@ -93,7 +157,10 @@ async def try_node(
             message = Content(role="user", parts=parts)
         stored = await runner.sessions.get_session(app_name=name, user_id="user-1", session_id=session.id)
         below = [event for event in events if event.path == path or event.path.startswith(f"{path}/")]
-        return Trial(below, path, outcome.open_calls, dict(stored.state))
+        if outcome.kind == "completed":
+            check_replay(runner, stored, outcome.invocation_id, agent.workflow.graph, f"{name}@1", "go")
+        chosen = conductor.chosen if conductor is not None else ()
+        return Trial(below, path, outcome.open_calls, dict(stored.state), chosen)
 
 
 async def _round(runner: Runner, session_id: str, message: Any, events: list[Event]) -> RunOutcome:

@@ -6,10 +6,25 @@ import asyncio
 import contextvars
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 logger = logging.getLogger("hookwork.workflow")
+
+
+#: Whether plain functions run in the loop: in tests whose order is decided, a thread would decide it.
+_inline: contextvars.ContextVar[bool] = contextvars.ContextVar("hookwork_inline_functions", default=False)
+
+
+@contextmanager
+def use_inline_functions() -> Iterator[None]:
+    """Run plain functions in the event loop, in the current context."""
+    token = _inline.set(True)
+    try:
+        yield
+    finally:
+        _inline.reset(token)
 
 
 class _Job:
@@ -39,6 +54,8 @@ async def in_worker(ctx: Any, node: str, call: Callable[[], Any]) -> Any:
     A thread cannot be interrupted. When the caller is cancelled this returns at once; what the thread gives later is
     dropped, an error of it is logged.
     """
+    if _inline.get():
+        return _Job(node, call)()
     pool = getattr(ctx, "thread_pool", None)
     job = _Job(node, call)
     loop = asyncio.get_running_loop()

@@ -12,6 +12,7 @@ from hookwork_workflow.edges import Edges, Untyped, join, routes
 if TYPE_CHECKING:
     from hookwork.records.event import Event
     from hookwork.records.session import Session
+    from hookwork_workflow.conducting import Order
     from hookwork_workflow.nodes.as_tool import NodeTool
     from hookwork_workflow.trial import Trial
 
@@ -84,11 +85,18 @@ class GraphNode(Node, Generic[In_contra, Out_co]):
         state: Mapping[str, Any] | None = None,
         answers: Mapping[str, Any] | None = None,
         plugins: Iterable[Any] = (),
+        order: Order | None = None,
     ) -> Trial:
-        """Run one activation, in memory; see `hookwork_workflow.trial.try_node` (API-2)."""
+        """Run one activation, in memory; see `hookwork_workflow.trial.try_node` (API-2, WB-26)."""
         from hookwork_workflow.trial import try_node
 
-        return await try_node(self, input, state=state, answers=answers, plugins=plugins)
+        return await try_node(self, input, state=state, answers=answers, plugins=plugins, order=order)
+
+    async def test_orders(self, input: Any = None, **options: Any) -> list[Trial]:
+        """Run it once for each order of its concurrent nodes; see `hookwork_workflow.trial.try_orders` (WB-26)."""
+        from hookwork_workflow.trial import try_orders
+
+        return await try_orders(self, input, **options)
 
     def to_mermaid(self, session: Session | None = None, **options: Any) -> str:
         """A picture of this node as Mermaid text; see `hookwork_workflow.picture.to_mermaid`."""
