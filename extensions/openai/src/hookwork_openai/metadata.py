@@ -1,6 +1,7 @@
 """What a part remembers of the item it came in, under the key ``openai`` of its part metadata.
 
-Kept: the phase of a message (models SDK-12) and reasoning that can be handed back (models OAI-34).
+Kept: the phase of a message (models SDK-12), reasoning that can be handed back (models OAI-34), and what a compatible
+server puts beside a tool call and wants to have back, such as Gemini's thought signatures.
 """
 
 from __future__ import annotations
@@ -32,6 +33,26 @@ def reasoning_metadata(item: Mapping[str, Any], provider: str) -> dict[str, Any]
     summary = thaw(objects_in(item, "summary"))
     kept = {"id": item_id, "encrypted_content": encrypted, "summary": summary, "provider": provider}
     return {KEY: {"reasoning": kept}}
+
+
+def call_metadata(tool_call: Mapping[str, Any], provider: str, model: str) -> dict[str, Any] | None:
+    """Metadata for a call of Chat Completions; None when nothing stands beside it.
+
+    Gemini's endpoint for OpenAI's clients gives a thought signature under ``extra_content`` and refuses the call
+    without it (https://ai.google.dev/gemini-api/docs/thought-signatures). It is of one model: others refuse it.
+    """
+    extra = object_in(tool_call, "extra_content")
+    if not extra:
+        return None
+    return {KEY: {"extra_content": thaw(extra), "provider": provider, "model": model}}
+
+
+def extra_content_of(part: Part, provider: str, model: str) -> dict[str, Any] | None:
+    """What stood beside a call, as it is handed back to the model that gave it."""
+    kept = _own(part)
+    if kept.get("provider") != provider or kept.get("model") != model:
+        return None
+    return thaw(object_in(kept, "extra_content")) or None
 
 
 def phase_of(part: Part) -> str | None:

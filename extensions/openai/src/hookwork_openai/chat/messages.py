@@ -10,6 +10,7 @@ from hookwork_openai.call import Call, is_reasoning_model
 from hookwork_openai.call_ids import CallIds
 from hookwork_openai.json_text import json_text
 from hookwork_openai.media import inline_item, response_items, uri_item
+from hookwork_openai.metadata import extra_content_of
 from hookwork_openai.responses.items import code_text, wire_role
 
 
@@ -107,7 +108,7 @@ class _Messages:
 
     def _part(self, turn: _Turn, part: Part) -> None:
         if part.function_call is not None:
-            self._function_call(turn, part.function_call)
+            self._function_call(turn, part, part.function_call)
         elif part.thought:
             return
         elif part.text is not None:
@@ -129,12 +130,16 @@ class _Messages:
             raise self._call.refused("unsupported_part", "media in a model's turn cannot be sent back")
         turn.items.append(item)
 
-    def _function_call(self, turn: _Turn, function_call: FunctionCall) -> None:
+    def _function_call(self, turn: _Turn, part: Part, function_call: FunctionCall) -> None:
         if not function_call.name:
             raise self._call.refused("function_call_missing_name", "a function call in the contents has no name")
         wire = self._ids.of_call(function_call.id)
         function = {"name": self._call.names.wire(function_call.name), "arguments": json_text(function_call.args or {})}
-        turn.calls.append({"id": wire, "type": "function", "function": function})
+        said: dict[str, Any] = {"id": wire, "type": "function", "function": function}
+        extra = extra_content_of(part, self._call.provider, self._call.model)
+        if extra is not None:
+            said["extra_content"] = extra
+        turn.calls.append(said)
         self._turn_of[wire] = turn
 
     def _answer(self, response: FunctionResponse) -> list[dict[str, Any]]:

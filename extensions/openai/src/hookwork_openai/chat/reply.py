@@ -14,6 +14,7 @@ from hookwork_openai.annotations import citation_metadata, logprobs_result
 from hookwork_openai.arguments import BadArguments, parse_arguments, read_arguments
 from hookwork_openai.call import Call
 from hookwork_openai.errors import service_error
+from hookwork_openai.metadata import call_metadata
 from hookwork_openai.reading import object_in, objects_in, said_of, text_in
 from hookwork_openai.usage import chat_usage
 
@@ -123,7 +124,9 @@ class _Message:
             self.cut_calls.append((name, call_id))
         else:
             args = read_arguments(self._call, raw, name=name, call_id=call_id)
-            self.parts.append(Part(function_call=FunctionCall(id=call_id or None, name=name, args=args)))
+            beside = call_metadata(tool_call, self._call.provider, self._call.model)
+            made = FunctionCall(id=call_id or None, name=name, args=args)
+            self.parts.append(Part(function_call=made, part_metadata=beside))
 
     def find_written_call(self, declared: frozenset[str]) -> None:
         """Turn a reply that is nothing but the JSON of a call of a declared function into that call."""

@@ -19,7 +19,7 @@ from hookwork_openai.reading import count_in, object_in, objects_in, text_in
 class _StreamedCall:
     """One tool call while it arrives."""
 
-    __slots__ = ("_shown_as", "_taken", "arguments", "id", "name", "pieces")
+    __slots__ = ("_shown_as", "_taken", "arguments", "extra", "id", "name", "pieces")
 
     def __init__(self, taken: set[str]) -> None:
         self.id = ""
@@ -29,6 +29,8 @@ class _StreamedCall:
         self.pieces: list[str] = []
         #: arguments that came as an object, whole.
         self.arguments: Any = None
+        #: what the server wants to have back with the call.
+        self.extra: Mapping[str, Any] = {}
 
     @property
     def wire_id(self) -> str:
@@ -146,6 +148,7 @@ class ChatStream:
                 {
                     "id": known.wire_id,
                     "function": {"name": known.name, "arguments": known.raw_arguments},
+                    "extra_content": known.extra,
                 }
                 for known in self._calls
             ],
@@ -183,6 +186,7 @@ class ChatStream:
         known = self._find(count_in(piece, "index"), call_id, name, arguments)
         known.id = known.id or call_id
         known.name = known.name or name
+        known.extra = object_in(piece, "extra_content") or known.extra
         if isinstance(arguments, str):
             known.pieces.append(arguments)
         elif isinstance(arguments, Mapping):
