@@ -120,6 +120,10 @@ def plans(draw: Any, *, max_steps: int = 7) -> Plan:
             if step.follows[0] in taken:
                 steps[i] = msgspec.structs.replace(step, wanted="a")
             taken.add(step.follows[0])
+    followed = {source for step in steps for source in step.follows}
+    for i, step in enumerate(steps):  # an answer that is handed off at the end is an output; there may be one (RSL-1)
+        if step.kind == "hand" and i not in followed:
+            steps[i] = msgspec.structs.replace(step, kind="ask")
     concurrency = draw(st.sampled_from([None, 1, 2]))
     return Plan(tuple(steps), max_concurrency=concurrency)
 
