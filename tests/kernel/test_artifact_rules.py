@@ -81,8 +81,13 @@ def test_art_11_a_part_is_kept_as_text_or_bytes() -> None:
     kept, mime_type = stored_part(Part(inline_data=Blob(data=data)))
     data[:] = b"y"
     assert (part_bytes(kept), mime_type) == (b"x", "application/octet-stream")
-    file = FileData(file_uri="gs://b/pic.png?x=1", display_name="Bild")
-    assert stored_part(Part(file_data=file, thought=True)) == (Part(file_data=file), "image/png")
+    file = FileData(file_uri="gs://b/pic.png?x=1#top", display_name="Bild")
+    kept = Part(file_data=file.replace(mime_type="image/png"))
+    assert stored_part(Part(file_data=file, thought=True)) == (kept, "image/png")
+    unknown = FileData(file_uri="https://example.com/a#b.png")
+    assert stored_part(Part(file_data=unknown))[1] == "application/octet-stream"
+    reference = FileData(file_uri="artifact://apps/a/users/u/artifacts/user:pic.png/versions/1")
+    assert stored_part(Part(file_data=reference))[0] == Part(file_data=reference), "its target knows"
     assert part_bytes(Part(file_data=file)) == b""
     for wrong in (Part(), Part(file_data=FileData(mime_type="image/png"))):
         with pytest.raises(ValidationError):

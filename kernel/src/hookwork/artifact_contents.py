@@ -39,8 +39,11 @@ def stored_part(artifact: Part) -> tuple[Part, str]:
         return Part(text=artifact.text), TEXT_TYPE
     file = artifact.file_data
     if file is not None and file.file_uri:
-        kept = FileData(file_uri=file.file_uri, mime_type=file.mime_type, display_name=file.display_name)
-        return Part(file_data=kept), guessed_type(file.file_uri.partition("?")[0], file.mime_type)
+        mime_type = guessed_type(file.file_uri.partition("?")[0].partition("#")[0], file.mime_type)
+        # What another artifact is, its service knows (`artifact_references`).
+        known = file.mime_type if file.file_uri.startswith("artifact://") else mime_type
+        kept = FileData(file_uri=file.file_uri, mime_type=known, display_name=file.display_name)
+        return Part(file_data=kept), mime_type
     raise ValidationError(
         "artifact must have text, inline_data or file_data with a file_uri; other kinds of parts are no files",
         path="artifact",

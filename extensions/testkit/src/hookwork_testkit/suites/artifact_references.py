@@ -148,7 +148,7 @@ class ArtifactReferences(ArtifactSuiteBase):
         assert await service.load_artifact(**self.at("far.png")) == Part(file_data=file)
         found = (await service.load_artifact(**self.at("far.pdf"))).file_data
         assert found is not None
-        assert found.file_uri == "https://example.com/a.pdf?x=1"
+        assert (found.file_uri, found.mime_type) == ("https://example.com/a.pdf?x=1", "application/pdf")
         info = await service.get_artifact_version(**self.at("far.pdf"))
         assert (info.file_uri, info.mime_type, info.sha256) == (found.file_uri, "application/pdf", None)
         await self.refer(service, "copy", self.uri("far.png", service.first_version))
