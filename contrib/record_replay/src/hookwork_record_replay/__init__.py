@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hookwork_record_replay.adk.cases import record_case, replay_case
     from hookwork_record_replay.adk.recorder import AdkRecorder
     from hookwork_record_replay.adk.replayer import AdkReplayer
     from hookwork_record_replay.errors import ReplayMismatchError
@@ -19,9 +20,11 @@ _HOMES = {
     "AdkReplayer": "adk.replayer",
     "RecordReplay": "plugin",
     "ReplayMismatchError": "errors",
+    "record_case": "adk.cases",
+    "replay_case": "adk.cases",
 }
 
-__all__ = ["AdkRecorder", "AdkReplayer", "RecordReplay", "ReplayMismatchError"]
+__all__ = ["AdkRecorder", "AdkReplayer", "RecordReplay", "ReplayMismatchError", "record_case", "replay_case"]
 
 
 def __getattr__(name: str) -> Any:

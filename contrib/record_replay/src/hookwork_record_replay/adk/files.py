@@ -16,17 +16,35 @@ def read_recordings(file: Path) -> list[Json]:
     Raises:
         ConfigurationError: no such file, or it holds something else.
     """
-    yaml = _yaml()
-    try:
-        tree = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ConfigurationError(f"there is no recording {file}; record the case first") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigurationError(f"the recording {file} cannot be read: {type(error).__name__}") from error
+    tree = read_yaml(file)
     entries = tree.get("recordings") if isinstance(tree, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ConfigurationError(f"{file} holds no list of recordings")
     return entries
+
+
+def read_yaml(file: Path) -> Any:
+    """What a file of a test case holds.
+
+    Raises:
+        ConfigurationError: no such file, or no YAML.
+    """
+    yaml = _yaml()
+    try:
+        return yaml.safe_load(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigurationError(f"there is no {file}; record the case first") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"{file} cannot be read: {type(error).__name__}") from error
+
+
+def write_yaml(file: Path, tree: Any) -> None:
+    """Write a file of a test case, whole or not at all. Raises OSError."""
+    text = _yaml().safe_dump(tree, sort_keys=False, allow_unicode=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fresh = file.with_name(f"{file.name}.new")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(file)  # a reader sees the old file or the new one
 
 
 def write_recordings(file: Path, index: int, entries: list[Json]) -> None:
@@ -38,11 +56,7 @@ def write_recordings(file: Path, index: int, entries: list[Json]) -> None:
     kept = read_recordings(file) if file.exists() else []
     before = [entry for entry in kept if entry.get("user_message_index", 0) < index]
     behind = [entry for entry in kept if entry.get("user_message_index", 0) > index]
-    text = _yaml().safe_dump({"recordings": [*before, *entries, *behind]}, sort_keys=False, allow_unicode=True)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = file.with_name(f"{file.name}.new")
-    fresh.write_text(text, encoding="utf-8")
-    fresh.replace(file)  # a reader sees the old file or the new one
+    write_yaml(file, {"recordings": [*before, *entries, *behind]})
 
 
 def _yaml() -> Any:
