@@ -62,6 +62,7 @@ class LiveServer:
         self.headers: list[Any] = []
         self.refuse_setup: tuple[int, str] | None = None
         self.refuse_handshake: int | None = None
+        self.session_id = ""
         self.url = ""
 
     async def __call__(self, socket: ServerConnection) -> None:
@@ -74,7 +75,7 @@ class LiveServer:
             if self.refuse_setup is not None:
                 await socket.close(*self.refuse_setup)
                 return
-            await socket.send(json.dumps({"setupComplete": {}}))
+            await socket.send(json.dumps({"setupComplete": {"sessionId": self.session_id} if self.session_id else {}}))
             await self.talks.pop(0)(Line(socket, setup))
         except ConnectionClosed:
             pass

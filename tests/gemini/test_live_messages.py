@@ -331,3 +331,15 @@ async def test_err_1_a_live_message_that_cannot_be_read_is_a_model_error(server:
         await said_by(server, message)
     assert (caught.value.kind, caught.value.retryable) == ("invalid_response", False)
     assert (caught.value.provider, caught.value.after_first_chunk) == ("gcp.gemini", True)
+
+
+async def test_bey_8_the_id_of_the_session_is_that_of_the_setup(server: LiveServer) -> None:
+    """SDK-7: `s.session_id`."""
+    server.session_id = "live-7"
+    server.talks.append(stay)
+    async with connected(server) as connection:
+        assert connection.session_id == "live-7"
+    server.session_id = ""
+    server.talks.append(stay)
+    async with connected(server) as connection:
+        assert connection.session_id == ""

@@ -17,7 +17,7 @@ from hookwork.records.metadata import (
     ModelResponse,
     Segment,
 )
-from hookwork_testkit import Hear
+from hookwork_testkit import Hear, ScriptedConnection
 from hookwork_testkit.live import audio, handle, interrupted, spoke, turn_complete
 
 
@@ -109,3 +109,11 @@ def test_bey_8_the_forms_are_those_of_the_sdk() -> None:
         assert kind.model_validate(form).model_dump(exclude_none=True, by_alias=True, mode="json") == form
     assert "NEED_MORE_INPUT" in {reason.value for reason in types.TurnCompleteReason}
     assert "IDLE" in {status.value for status in types.InteractionStatus}
+
+
+async def test_bey_8_events_name_the_session_of_the_service() -> None:
+    def named(connection: ScriptedConnection) -> None:
+        connection.session_id = "live-7"
+
+    talk = await Talk([named, Hear(1), "yes", turn_complete()]).hold("?")
+    assert [dump(event).get("liveSessionId") for event in talk.events] == ["live-7"] * 3

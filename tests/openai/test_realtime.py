@@ -95,6 +95,14 @@ async def test_rt_3_the_name_of_a_call_may_have_come_with_its_item() -> None:
     assert made.content.function_calls[0].name == "f"
 
 
+async def test_bey_8_the_id_of_the_session_is_the_services() -> None:
+    created = {"type": "session.created", "session": {"id": "sess_7"}}
+    async with session_on(Hear("session.update"), created, HangUp(1000)) as (connection, _):
+        with pytest.raises(LiveConnectionClosed):
+            await collect(connection, [])
+        assert connection.session_id == "sess_7"
+
+
 async def test_agg_29_an_item_that_is_told_twice_is_one_call_and_two_items_are_two() -> None:
     made = await heard(begun(), called("f", "{}"), called("f", "{}"), called("f", "{}", "call_2"))
     ids = [call.id for response in made if response.content for call in response.content.function_calls]

@@ -56,6 +56,7 @@ class GeminiLiveConnection(LiveConnection):
 
     def __init__(self, session: Any, door: Door, model: str, *, waits_for_history: bool = False) -> None:
         self._session = session
+        self.session_id = getattr(session, "session_id", None) or ""
         self._door = door
         self._model = model
         self._closing = False

@@ -23,6 +23,8 @@ class EventMaker:
     def __init__(self, flow: LiveFlow) -> None:
         self._flow = flow
         self._in_turn = False
+        #: what the service calls the session that speaks.
+        self.session_id = ""
 
     def count(self, message: ModelResponse, model: str) -> None:
         """Count a model turn when it begins, and tokens when they are reported.
@@ -65,7 +67,7 @@ class EventMaker:
             actions=self._actions(response),
             long_running=flow.long_running(calls_of(response)),
         )
-        told = wire_fields(response)
+        told = wire_fields(response, self.session_id)
         if told:
             event = event.replace(extra={**(event.extra or {}), **told})
         if not is_kept(event):
@@ -120,11 +122,11 @@ class EventMaker:
         )
 
 
-def wire_fields(response: ModelResponse) -> dict[str, Any]:
+def wire_fields(response: ModelResponse, session_id: str = "") -> dict[str, Any]:
     """What a live server tells beside its content, under the names and in the form of google-adk's events, so that
     front ends made for it see it (services BEY-8; forms of ``google.genai.types``).
     """
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = {"liveSessionId": session_id} if session_id else {}
     if response.session_resumption_handle:
         update = {"newHandle": response.session_resumption_handle, "resumable": True}
         fields["liveSessionResumptionUpdate"] = update

@@ -30,7 +30,7 @@ class Line(ModelStage):
     ``before_model`` runs once, ``after_model`` for each server message, ``around_model`` spans the connection.
     """
 
-    __slots__ = ("_config", "_history", "_inbox", "_last", "_outbox", "_server_calls", "hook_failed")
+    __slots__ = ("_config", "_connection", "_history", "_inbox", "_last", "_outbox", "_server_calls", "hook_failed")
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class Line(ModelStage):
         self._inbox = inbox
         self._outbox = outbox
         self._last: ModelResponse | None = None
+        self._connection: LiveConnection | None = None
         #: what ended the line was raised by a hook, not by the model: no case for ``on_model_error`` (core MCB-2).
         self.hook_failed = False
         self._server_calls = server_calls
@@ -66,6 +67,11 @@ class Line(ModelStage):
             if _is_cancelled():
                 raise
             self._inbox.post(LineDown(self._stray_error(error)))
+
+    @property
+    def session_id(self) -> str:
+        """What the service calls the session of this connection, ``""`` when it does not say."""
+        return self._connection.session_id if self._connection is not None else ""
 
     async def recovered(self, error: Exception) -> ModelResponse:
         """What ``on_model_error`` makes of the error that ends the session; without a value the error goes on."""
@@ -124,6 +130,7 @@ class Line(ModelStage):
                 return
         self._ids = CallIds(self._waits)
         async with self.model.connect(self.request, self._config) as connection:
+            self._connection = connection
             contents = without_audio(self.request.contents) if self._history else []
             if contents:
                 await connection.send_history(contents)

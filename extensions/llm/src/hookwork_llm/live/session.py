@@ -259,6 +259,7 @@ class LiveSession:
             withdrawn = [self._server_calls.own_id(call_id) for call_id in told[CANCELLED_CALLS]]
             self.tools.withdraw(withdrawn)
             self.tasks.withdraw(withdrawn)
+        self.maker.session_id = self._line.session_id if self._line is not None else ""
         self.maker.count(message, message.model_version or self._request.model or self._model.name)
         events = self._transcript.message(message)
         for event in events:

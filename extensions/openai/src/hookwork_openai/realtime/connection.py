@@ -134,6 +134,7 @@ class RealtimeConnection(LiveConnection):
                     return
                 raise self._lost(error) from error
             response = self._read(data)
+            self.session_id = self._events.session_id
             if self._events.refused_response:
                 self._events.refused_response, self._response_due = False, True
             may_ask = self._user_waits or not self._events.open_calls

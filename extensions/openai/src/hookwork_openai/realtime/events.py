@@ -32,12 +32,14 @@ class ServerEvents:
         responding: a response was asked for or begun, and is not done.
         open_calls: ids of calls that wait for an answer.
         refused_response: a response was asked for while another was being given.
+        session_id: the service's, once it said so.
     """
 
     def __init__(self, call: Call, mime_type: str) -> None:
         self.responding = False
         self.open_calls: set[str] = set()
         self.refused_response = False
+        self.session_id = ""
         self._call = call
         self._mime_type = mime_type
         self._model: str | None = None
@@ -62,7 +64,9 @@ class ServerEvents:
     # --- the session --------------------------------------------------------------------------------------------------
 
     def _session(self, event: Event) -> None:
-        self._model = text_in(object_in(event, "session"), "model") or self._model
+        session = object_in(event, "session")
+        self._model = text_in(session, "model") or self._model
+        self.session_id = text_in(session, "id") or self.session_id
 
     def _error(self, event: Event) -> ModelResponse | None:
         error = object_in(event, "error")
