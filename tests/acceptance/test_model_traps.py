@@ -47,10 +47,11 @@ from hookwork import (
     ToolDeclaration,
     user_content,
 )
-from hookwork.errors import ModelError, UnknownModelError
+from hookwork.errors import LimitExceeded, ModelError, UnknownModelError
 from hookwork.records.codec import dump_json
 from hookwork.resolve import resolve_model
 from hookwork_apigee import ApigeeModel
+from hookwork_budget import Budget
 from hookwork_gemini.capabilities import version_of
 from hookwork_llm import LlmAgent, tool
 
@@ -461,3 +462,46 @@ async def test_t_23_an_empty_stop_is_told_apart_from_an_answer(
     assert (events[-1].error_code, events[-1].finish_reason) == ("EMPTY_RESPONSE", "STOP")
     assert events[-1].usage_metadata is not None
     assert (events[-1].usage_metadata.prompt_token_count, events[-1].usage_metadata.candidates_token_count) == (10, 0)
+
+
+USAGE = {"promptTokenCount": 100, "cachedContentTokenCount": 60, "candidatesTokenCount": 30, "thoughtsTokenCount": 20}
+
+
+@STREAMS
+@pytest.mark.parametrize("which", ["gemini", "responses", "chat"])
+async def test_mod_16_a_token_budget_counts_alike_on_every_adapter(
+    gemini: GeminiService,  # noqa: F811
+    openai: OpenAIService,  # noqa: F811
+    which: str,
+    streamed: bool,
+) -> None:
+    """models Beyond: a token budget of an invocation. Each call is 100 in, 60 of it cached, 30 out, 20 thought."""
+
+    @tool
+    def look() -> dict[str, Any]:
+        """Look."""
+        return {"seen": 1}
+
+    if which == "gemini":
+        call = {"functionCall": {"name": "look", "args": {}}}
+        gemini.always = Reply(chunk(call, finish="STOP", usageMetadata={**USAGE, "totalTokenCount": 150}))
+        model: Model = api_model(gemini)
+    else:
+        item, made = function_call("look", "{}"), tool_call("look", "{}")
+        replies: dict[tuple[str, bool], Any] = {
+            ("responses", False): Json(response(item)),
+            ("responses", True): Sse(stream(item)),
+            ("chat", False): Json(completion(None, made)),
+            ("chat", True): Sse(chat_stream("", made), named=False, done=True),
+        }
+        openai.respond = lambda sent: replies[which, streamed]
+        model = (chat_model_on if which == "chat" else model_on)(openai)
+    agent = LlmAgent(name="looker", model=model, tools=[look])
+    async with Runner.in_memory(agent, settings=NO_SETTINGS, plugins=[Budget(tokens=300)]) as runner:
+        config = RunConfig(streaming_mode="sse" if streamed else "none")
+        run = runner.run(user_id="u", session_id="s", message="go", config=config)
+        with pytest.raises(LimitExceeded, match="tokens: 300 of 300 used"):
+            await run.wait()
+    assert run.outcome is not None
+    assert run.outcome.kind == "limit"
+    assert len(gemini.received if which == "gemini" else openai.sent) == 2

@@ -92,6 +92,15 @@ class TestResponses(_Suite):
         return model_on(service)
 
 
+class TestChainedResponses(TestResponses):
+    """models Beyond: the contract holds where requests go on from responses that the service keeps."""
+
+    def make_model(self) -> Model:
+        service = self._service()
+        service.respond = responses_service
+        return model_on(service, chain=True)
+
+
 class TestChat(_Suite):
     def make_model(self) -> Model:
         service = self._service()
