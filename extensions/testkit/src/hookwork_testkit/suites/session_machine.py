@@ -11,6 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from hookwork.errors import SessionAlreadyExistsError, SessionNotFoundError, StaleSessionError
+from hookwork.records.deleted import DELETED, deleting, delta_of
 from hookwork.records.event import Event
 from hookwork.records.session import Session
 from hookwork.services import SessionService
@@ -20,6 +21,7 @@ T = TypeVar("T")
 
 _KEYS = ("k", "j", "app:k", "app:j", "user:k", "user:j", "temp:k")
 _deltas = st.dictionaries(st.sampled_from(_KEYS), st.integers(min_value=0, max_value=5), max_size=3)
+_deletions = st.lists(st.sampled_from(_KEYS), min_size=1, max_size=2, unique=True)
 _users = st.sampled_from(["u1", "u2"])
 _numbers = st.integers(min_value=0, max_value=50)
 
@@ -95,7 +97,7 @@ class SessionMachine(RuleBasedStateMachine):
         taken = chosen is not None and self._alive(user, chosen) is not None
         work = self.service.create_session(app_name=self.app_name, user_id=user, session_id=chosen, state=state)
         if taken:
-            _must_raise(SessionAlreadyExistsError, lambda: self.run(work))
+            _must_raise((SessionAlreadyExistsError,), lambda: self.run(work))
             return multiple()
         real = self.run(work)
         session = ModelSession(user, real.id)
@@ -112,7 +114,7 @@ class SessionMachine(RuleBasedStateMachine):
             app_name=self.app_name, user_id=known.session.user, session_id=known.session.id, num_recent_events=recent
         )
         if session is None:
-            _must_raise(SessionNotFoundError, lambda: self.run(work))
+            _must_raise((SessionNotFoundError,), lambda: self.run(work))
             return multiple()
         start = 0 if recent is None else max(0, len(session.events) - recent)
         return ModelHandle(self.run(work), session, start)
@@ -126,29 +128,58 @@ class SessionMachine(RuleBasedStateMachine):
         for number, delta in enumerate(deltas):
             self.append((known, other)[number % 2], delta, at)
 
+    @rule(known=handles, delta=_deltas, gone=_deletions, at=_numbers)
+    def append_deleting(self, known: ModelHandle, delta: dict[str, Any], gone: list[str], at: int) -> None:
+        """Deleted keys are absent (BEY-13); a key that is written too is deleted."""
+        self.append(known, {**delta, **dict.fromkeys(gone, DELETED)}, at)
+
+    @rule(known=handles, deltas=st.lists(_deltas, min_size=2, max_size=4), at=_numbers)
+    def append_batch(self, known: ModelHandle, deltas: list[dict[str, Any]], at: int) -> None:
+        """All or none (BEY-11)."""
+        if self.service.capabilities.atomic_batches:
+            self._append(known, deltas, at)
+
     def append(self, known: ModelHandle, delta: dict[str, Any], at: int) -> None:
-        self.serial += 1
-        event = say(str(self.serial), at=at, delta=delta, id=f"evt-{self.serial}")
-        work = self.service.append_event(known.real, event)
+        self._append(known, [delta], at)
+
+    def _append(self, known: ModelHandle, deltas: list[dict[str, Any]], at: int) -> None:
+        events = [self._event(delta, at) for delta in deltas]
+        work = self._one(known, events[0]) if len(events) == 1 else self.service.append_events(known.real, events)
         session = known.session
-        if not session.alive:
-            _must_raise(SessionNotFoundError, lambda: self.run(work))
-            return
-        kept = {key: value for key, value in delta.items() if not key.startswith("temp:")}
+        kept = [{key: value for key, value in delta.items() if not key.startswith("temp:")} for delta in deltas]
+        written = {key for delta in kept for key in delta}
         foreign = {key for missed in session.events[known.end :] for key in missed.actions.state_delta}
-        common = foreign & (known.written | kept.keys())
-        if common and self.service.capabilities.detects_stale:
-            error = _must_raise(StaleSessionError, lambda: self.run(work))
-            assert set(error.keys) == common
+        common = foreign & (known.written | written) if self.service.capabilities.detects_stale else set()
+        if not session.alive:
+            # What this process knows already of foreign events may be told before the store is asked.
+            gone = (SessionNotFoundError, StaleSessionError) if common else (SessionNotFoundError,)
+            _must_raise(gone, lambda: self.run(work))
             return
-        stored = self.run(work)
-        session.events.append(stored)
-        assert dict(stored.actions.state_delta) == kept
-        assert stored.timestamp == BASE_TIME + at
-        self._apply(session, kept)
-        known.temp.update({key: value for key, value in delta.items() if key.startswith("temp:")})
-        known.written |= kept.keys()
+        if common:
+            error = _must_raise((StaleSessionError,), lambda: self.run(work))
+            assert error.keys
+            assert set(error.keys) <= common
+            return
+        for stored, delta in zip(self.run(work), kept, strict=True):
+            session.events.append(stored)
+            assert dict(stored.actions.state_delta) == {k: None if v is DELETED else v for k, v in delta.items()}
+            assert stored.timestamp == BASE_TIME + at
+            self._apply(session, delta)
+        for delta in deltas:
+            for key, value in delta.items():
+                if key.startswith("temp:"):
+                    self._put(known.temp, key, value)
+        known.written |= written
         self._catch_up(known)
+
+    def _event(self, delta: dict[str, Any], at: int) -> Event:
+        self.serial += 1
+        written = {key: value for key, value in delta.items() if value is not DELETED}
+        event = say(str(self.serial), at=at, delta=written, id=f"evt-{self.serial}")
+        return deleting(event, [key for key in delta if key not in written])
+
+    async def _one(self, known: ModelHandle, event: Event) -> list[Event]:
+        return [await self.service.append_event(known.real, event)]
 
     @rule(known=handles)
     def append_again(self, known: ModelHandle) -> None:
@@ -166,7 +197,7 @@ class SessionMachine(RuleBasedStateMachine):
     def refresh(self, known: ModelHandle) -> None:
         work = self.service.refresh(known.real)
         if not known.session.alive:
-            _must_raise(SessionNotFoundError, lambda: self.run(work))
+            _must_raise((SessionNotFoundError,), lambda: self.run(work))
             return
         assert self.run(work) == len(known.session.events) - known.end
         known.written.clear()
@@ -231,11 +262,20 @@ class SessionMachine(RuleBasedStateMachine):
     def _apply(self, session: ModelSession, delta: dict[str, Any]) -> None:
         for key, value in delta.items():
             if key.startswith("app:"):
-                self.shared.setdefault("app", {})[key] = value
+                self._put(self.shared.setdefault("app", {}), key, value)
             elif key.startswith("user:"):
-                self.shared.setdefault(session.user, {})[key] = value
+                self._put(self.shared.setdefault(session.user, {}), key, value)
             elif not key.startswith("temp:"):
-                session.state[key] = value
+                self._put(session.state, key, value)
+
+    def _put(self, state: dict[str, Any], key: str, value: Any) -> None:
+        """Write a key of a model's state, or take it away; a backend that cannot delete shows None."""
+        if value is not DELETED:
+            state[key] = value
+        elif key.startswith("temp:") or self.service.capabilities.deletes_state:
+            state.pop(key, None)
+        else:
+            state[key] = None
 
     def _catch_up(self, known: ModelHandle) -> None:
         known.end = len(known.session.events)
@@ -244,9 +284,9 @@ class SessionMachine(RuleBasedStateMachine):
 
     def _show(self, known: ModelHandle, end: int) -> None:
         for event in known.session.events[known.end : end]:
-            known.own.update(
-                {k: v for k, v in event.actions.state_delta.items() if not k.startswith(("app:", "user:"))}
-            )
+            for key, value in delta_of(event).items():
+                if not key.startswith(("app:", "user:")):
+                    self._put(known.own, key, value)
         known.end = end
         self.check(known)
 
@@ -272,9 +312,9 @@ class SessionLaws(SessionSuiteBase):
 _E = TypeVar("_E", bound=BaseException)
 
 
-def _must_raise(kind: type[_E], call: Callable[[], object]) -> _E:
+def _must_raise(kinds: tuple[type[_E], ...], call: Callable[[], object]) -> _E:
     try:
         call()
-    except kind as error:
+    except kinds as error:
         return error
-    raise AssertionError(f"{kind.__name__} was not raised")
+    raise AssertionError(f"{' or '.join(kind.__name__ for kind in kinds)} was not raised")
