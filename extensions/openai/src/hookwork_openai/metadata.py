@@ -55,6 +55,23 @@ def extra_content_of(part: Part, provider: str, model: str) -> dict[str, Any] | 
     return thaw(object_in(kept, "extra_content")) or None
 
 
+def thought_metadata(field: str, provider: str, model: str) -> dict[str, Any]:
+    """Metadata for a thought that came in a field of a chat message, ``reasoning_content`` or ``reasoning``."""
+    return {KEY: {"field": field, "provider": provider, "model": model}}
+
+
+def thought_field_of(part: Part, provider: str, model: str) -> str:
+    """The field in which a thought goes back to the model that had it; ``""`` for thoughts of others.
+
+    Thinking models of compatible servers refuse the calls of a turn without the thoughts that led to them
+    (https://api-docs.deepseek.com/guides/thinking_mode).
+    """
+    kept = _own(part)
+    if kept.get("provider") != provider or kept.get("model") != model:
+        return ""
+    return text_in(kept, "field")
+
+
 def phase_of(part: Part) -> str | None:
     """The phase of the message that a text came in."""
     return text_in(_own(part), "phase") or None

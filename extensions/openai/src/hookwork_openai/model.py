@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,8 @@ class OpenAIModel(Model):
             self._chains = Chains()
         #: the server refused ``stream_options`` once (models CHAT-4).
         self._without_stream_options = False
+        #: the server refused its own thoughts once (models CHAT-1).
+        self._without_thoughts = False
 
     @classmethod
     def from_settings(cls, name: str, settings: Mapping[str, Any]) -> OpenAIModel:
@@ -236,10 +238,10 @@ class OpenAIModel(Model):
 
         async with self._client(call) as client:
             if not stream:
-                answer = await sdk.post(client, _CHAT, body, how)
+                answer = await self._with_thoughts(body, lambda sent: sdk.post(client, _CHAT, sent, how))
                 yield whole_response(call, answer, declared=declared)
                 return
-            source = await self._open_chat(client, body, how)
+            source = await self._with_thoughts(body, lambda sent: self._open_chat(client, sent, how))
             if (answer := await sdk.answered_whole(source)) is not None:
                 yield whole_response(call, answer, declared=declared)
                 return
@@ -249,6 +251,23 @@ class OpenAIModel(Model):
                     for shown in folded.take(chunk):
                         yield shown
             yield folded.finish(done=source.done)
+
+    async def _with_thoughts(self, body: dict[str, Any], send: Callable[[dict[str, Any]], Awaitable[Any]]) -> Any:
+        """Send; a server that refuses thoughts of its own by name is asked without them, from then on too."""
+        from openai import BadRequestError, UnprocessableEntityError
+
+        from hookwork_openai.chat.messages import THOUGHT_FIELDS, without_thoughts
+
+        plain = without_thoughts(body)
+        if self._without_thoughts or plain is body:
+            return await send(plain)
+        try:
+            return await send(body)
+        except (BadRequestError, UnprocessableEntityError) as error:
+            if not any(field in f"{error.message} {error.body}" for field in THOUGHT_FIELDS):
+                raise
+        self._without_thoughts = True
+        return await send(plain)
 
     async def _open_chat(self, client: Client, body: dict[str, Any], how: Transport) -> JsonStream:
         """Open the stream, asking for usage; a server that refuses that by name is asked without (models CHAT-4)."""

@@ -10,8 +10,11 @@ from hookwork_openai.call import Call, is_reasoning_model
 from hookwork_openai.call_ids import CallIds
 from hookwork_openai.json_text import json_text
 from hookwork_openai.media import inline_item, response_items, uri_item
-from hookwork_openai.metadata import extra_content_of
+from hookwork_openai.metadata import extra_content_of, thought_field_of
 from hookwork_openai.responses.items import code_text, wire_role
+
+#: Where compatible servers show thoughts, and take them back.
+THOUGHT_FIELDS = ("reasoning_content", "reasoning")
 
 
 def messages(call: Call, contents: Sequence[Content], system: str | None) -> list[dict[str, Any]]:
@@ -32,10 +35,18 @@ def messages(call: Call, contents: Sequence[Content], system: str | None) -> lis
     return [{"role": role, "content": system}, *said]
 
 
+def without_thoughts(body: dict[str, Any]) -> dict[str, Any]:
+    """A request body whose messages hold no thoughts; the body itself when there are none."""
+    if not any(field in message for message in body["messages"] for field in THOUGHT_FIELDS):
+        return body
+    kept = [{k: v for k, v in message.items() if k not in THOUGHT_FIELDS} for message in body["messages"]]
+    return {**body, "messages": kept}
+
+
 class _Turn:
     """Neighbouring contents of one role, and the responses to the calls in them by wire id."""
 
-    __slots__ = ("answers", "calls", "items", "role", "texts")
+    __slots__ = ("answers", "calls", "items", "role", "texts", "thoughts")
 
     def __init__(self, role: str) -> None:
         self.role = role
@@ -44,6 +55,8 @@ class _Turn:
         self.texts: list[str] = []
         self.calls: list[dict[str, Any]] = []
         self.answers: dict[str, dict[str, Any]] = {}
+        #: the model's own thoughts, by the field they came in.
+        self.thoughts: dict[str, str] = {}
 
     def add_text(self, text: str) -> None:
         self.texts.append(text)
@@ -57,6 +70,7 @@ class _Turn:
         message: dict[str, Any] = {"role": self.role, "content": content}
         if self.calls:
             message["tool_calls"] = self.calls
+        message.update(self.thoughts)
         return message
 
 
@@ -110,7 +124,9 @@ class _Messages:
         if part.function_call is not None:
             self._function_call(turn, part, part.function_call)
         elif part.thought:
-            return
+            field = thought_field_of(part, self._call.provider, self._call.model)
+            if field and part.text:
+                turn.thoughts[field] = turn.thoughts.get(field, "") + part.text
         elif part.text is not None:
             if part.text.strip():
                 turn.add_text(part.text)

@@ -14,7 +14,7 @@ from hookwork_openai.annotations import citation_metadata, logprobs_result
 from hookwork_openai.arguments import BadArguments, parse_arguments, read_arguments
 from hookwork_openai.call import Call
 from hookwork_openai.errors import service_error
-from hookwork_openai.metadata import call_metadata
+from hookwork_openai.metadata import call_metadata, thought_metadata
 from hookwork_openai.reading import object_in, objects_in, said_of, text_in
 from hookwork_openai.usage import chat_usage
 
@@ -103,7 +103,8 @@ class _Message:
     def read(self, message: Mapping[str, Any]) -> None:
         thought = thought_of(message)
         if thought:
-            self.parts.append(Part(text=thought, thought=True))
+            beside = thought_metadata(thought_field(message), self._call.provider, self._call.model)
+            self.parts.append(Part(text=thought, thought=True, part_metadata=beside))
         for text in (content_of(message), text_in(message, "refusal")):
             if text:
                 self.parts.append(Part(text=text))
@@ -159,7 +160,12 @@ def written_call(text: str, declared: frozenset[str]) -> FunctionCall | None:
 
 def thought_of(message: Mapping[str, Any]) -> str:
     """What a compatible server shows of its reasoning, in a message or a delta."""
-    return text_in(message, "reasoning_content") or text_in(message, "reasoning")
+    return text_in(message, thought_field(message))
+
+
+def thought_field(message: Mapping[str, Any]) -> str:
+    """Where it is shown."""
+    return "reasoning_content" if text_in(message, "reasoning_content") else "reasoning"
 
 
 def content_of(message: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from hookwork.records.metadata import ModelResponse
 from hookwork_modelkit.errors import model_error
 from hookwork_openai.arguments import BadArguments, parse_arguments
 from hookwork_openai.call import Call
-from hookwork_openai.chat.reply import content_of, thought_of, whole_response
+from hookwork_openai.chat.reply import content_of, thought_field, thought_of, whole_response
 from hookwork_openai.errors import service_error
 from hookwork_openai.fragments import call_fragment, text_fragment
 from hookwork_openai.reading import count_in, object_in, objects_in, text_in
@@ -84,6 +84,7 @@ class ChatStream:
         self._head: dict[str, Any] = {}
         self._usage: Any = None
         self._thoughts: list[str] = []
+        self._thought_field = ""
         self._texts: list[str] = []
         self._refusals: list[str] = []
         self._annotations: list[Any] = []
@@ -140,7 +141,7 @@ class ChatStream:
 
     def _message(self) -> dict[str, Any]:
         return {
-            "reasoning_content": "".join(self._thoughts),
+            self._thought_field or "reasoning_content": "".join(self._thoughts),
             "content": "".join(self._texts),
             "refusal": "".join(self._refusals),
             "annotations": self._annotations,
@@ -169,6 +170,7 @@ class ChatStream:
         thought = thought_of(delta)
         if thought:
             self._thoughts.append(thought)
+            self._thought_field = self._thought_field or thought_field(delta)
             yield text_fragment(thought, thought=True, version=version)
         for text, kept in ((content_of(delta), self._texts), (text_in(delta, "refusal"), self._refusals)):
             if text:
