@@ -26,6 +26,7 @@ from hookwork.services import SessionService
 from hookwork.settings import Settings
 from hookwork_database import DatabaseSessionService, SealError, cipher_of_keys, memory_service, session_service
 from hookwork_database.migration.copying import migrate
+from hookwork_database.migration.in_place import KEPT, migrate_in_place
 from hookwork_testkit.suites.base import say, texts
 
 OLD, NEW, OTHER = (Fernet.generate_key().decode() for _ in range(3))
@@ -182,6 +183,33 @@ async def test_bey_16_a_plain_database_opens_and_new_rows_are_sealed(tmp_path: P
     assert (texts(found)[0], texts(found)[-1]) == (SECRET, "from now on")
     assert found.state["user:own"] == "sealed"
     await again.close()
+
+
+@pytest.mark.parametrize("layout", ["google_adk_v1", "google_adk_sqlite", "adk_go"])
+async def test_bey_16_bey_9_a_file_of_any_layout_is_sealed_in_place(
+    layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And sealed anew with another key; what the file says stays what it was."""
+    path = restored(tmp_path, layout)
+    plain = session_service(f"sqlite:///{path}")
+    listed = await plain.list_sessions(app_name="golden")
+    keys = [{"app_name": one.app_name, "user_id": one.user_id, "session_id": one.id} for one in listed]
+    assert keys
+    before = [await plain.get_session(**key) for key in keys]
+    await plain.close()
+    for value in (OLD, f"{NEW} {OLD}"):
+        monkeypatch.setenv(KEYS, value)
+        report = await migrate_in_place(f"sqlite:///{path}?key_variable={KEYS}")
+        assert report.rejected == []
+        path.with_name(path.name + KEPT).unlink()
+    documents = [row[0] for row in rows(path, "SELECT event_data FROM events")]
+    assert documents
+    assert all("hookwork_sealed" in document for document in documents)
+    sealed = service_on(path, NEW)
+    for key, old in zip(keys, before, strict=True):
+        found = await sealed.get_session(**key)
+        assert (list(found.events), dict(found.state)) == (list(old.events), dict(old.state))
+    await sealed.close()
 
 
 async def test_bey_16_a_token_opens_only_in_its_place(tmp_path: Path) -> None:
