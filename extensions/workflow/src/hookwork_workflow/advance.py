@@ -30,16 +30,16 @@ TRIGGERS = "hookworkTriggers"
 
 
 class Trigger(NamedTuple):
-    """A completion on its way to a successor. ``source``: ``name@run`` or ``START``; ``split``: one of several."""
+    """A completion on its way to a successor. ``source``: ``name@run`` or ``START``; ``split``: one of several.
+
+    ``name``: what the node is called in this graph.
+    """
 
     source: str
+    name: str
     output: Any
     branch: str
     split: bool
-
-    @property
-    def name(self) -> str:
-        return self.source.partition("@")[0]
 
 
 class Activity:
@@ -61,7 +61,7 @@ class Activity:
 
     @property
     def segment(self) -> str:
-        return f"{self.name}@{self.run}"
+        return self.path[self.path.rfind("/") + 1 :]
 
     @property
     def triggered_by(self) -> str:
@@ -124,7 +124,7 @@ class Progress:
     def begin(self, input: Any) -> list[Activity]:
         """Trigger the successors of START (SCH-3)."""
         nodes = [self.graph.nodes[name] for name in self.graph.start]
-        return self._trigger(START.name, input, self.branch, nodes)
+        return self._trigger(START.name, START.name, input, self.branch, nodes)
 
     def complete(self, activity: Activity, *, recorded: bool = False) -> list[Activity]:
         """An activity is over; gives those that are ready now, in order. ``recorded``: it was in an earlier run.
@@ -143,7 +143,7 @@ class Progress:
                 asked = activity.name in self.graph.asks_events
                 event = Event(output=activity.output, routes=activity.routes) if asked else None
                 nodes = self.graph.select(activity.name, activity.routes, event, warn=not recorded)
-                ready = self._trigger(activity.segment, activity.output, activity.branch, nodes)
+                ready = self._trigger(activity.segment, activity.name, activity.output, activity.branch, nodes)
         self._offer(place, ready)
         return ready
 
@@ -151,12 +151,12 @@ class Progress:
         """An activity waits for an answer; its triggers queue meanwhile (SCH-5)."""
         self._places[activity.name].status = activity.status
 
-    def _trigger(self, source: str, output: Any, branch: str, nodes: Sequence[Node]) -> list[Activity]:
+    def _trigger(self, source: str, name: str, output: Any, branch: str, nodes: Sequence[Node]) -> list[Activity]:
         ready: list[Activity] = []
         split = len(nodes) > 1
         for node in nodes:
             place = self._places[node.name]
-            place.triggers.append(Trigger(source, output, branch, split))
+            place.triggers.append(Trigger(source, name, output, branch, split))
             self._offer(place, ready)
         return ready
 
@@ -166,6 +166,8 @@ class Progress:
             return
         node = place.node
         segment = f"{node.name}@{place.runs + 1}"
+        if self.graph.renamed and self.view is not None:
+            segment = self._recorded_segment(node.name, place.runs + 1)
         cause = self._cause(segment) if place.needs_cause else None
         gathers = isinstance(node, Join) and not node.as_completed
         taken = self._taken_by_join(place, cause) if gathers else _taken(place.triggers, cause)
@@ -244,6 +246,13 @@ class Progress:
             order = max(record.newest, record.newest_answer)
             heappush(self._recorded, (order, next(self._serial), activity))
 
+    def _recorded_segment(self, name: str, run: int) -> str:
+        """Where an activation stands: under the name that the node had, if it was begun with that (WB-20)."""
+        assert self.view is not None
+        names = [name, *(old for old, new in self.graph.renamed.items() if new == name)]
+        known = (f"{known}@{run}" for known in names)
+        return next((segment for segment in known if self.view.child(segment).record is not None), f"{name}@{run}")
+
     def _cause(self, segment: str) -> Sequence[str] | None:
         """What triggered a recorded activation; None when nothing is recorded of it."""
         if self.view is None:
@@ -284,7 +293,8 @@ class Progress:
         record = self.view.record if self.view is not None else None
         for path in record.children if record is not None else ():
             name, _, run = path.rpartition("/")[2].partition("@")
-            if path not in self.created and run.isdecimal() and not self._is_agent(name):
+            left_out = name in self.graph.renamed and self.graph.renamed[name] is None
+            if path not in self.created and run.isdecimal() and not left_out and not self._is_agent(name):
                 return path
         return None
 

@@ -26,13 +26,18 @@ def check_unchanged(workflow: Workflow, question: Event, path: str, *, answer_st
     """
     graphs = _graphs_around(question)
     fingerprint, current = graphs.get(path), workflow.graph.fingerprint
-    if fingerprint is not None and fingerprint != current and not workflow.allow_changed_graph:
+    if fingerprint is not None and fingerprint != current and not _allows(workflow, fingerprint):
         raise GraphChanged(workflow.name, fingerprint, current, answer_stored=answer_stored)
     for inner in graphs:
         above, _, segment = inner.rpartition("/")
         node: Any = workflow.graph.nodes.get(segment.partition("@")[0]) if above == path else None
         if node is not None and hasattr(node, "allow_changed_graph"):
             check_unchanged(node, question, inner, answer_stored=answer_stored)
+
+
+def _allows(workflow: Workflow, stored: str) -> bool:
+    allowed = workflow.allow_changed_graph
+    return bool(allowed(stored, workflow.graph.fingerprint) if callable(allowed) else allowed)
 
 
 def _graphs_around(question: Event) -> Mapping[str, str]:

@@ -29,6 +29,7 @@ class Graph:
         start: names of the successors of `START`, in order.
         terminal: names of the nodes without outgoing edge.
         asks_events: names of the nodes with a route that is asked about the event (`RouteMatcher`).
+        renamed: names that nodes had before → what they are called now, None: left out (WB-20).
         fingerprint: a short text that changes when names, kinds, edges or routes do (RPL-8).
     """
 
@@ -41,12 +42,16 @@ class Graph:
         "fingerprint",
         "name",
         "nodes",
+        "renamed",
         "start",
         "terminal",
     )
 
-    def __init__(self, name: str, nodes: Iterable[Node], edges: Sequence[Edge]) -> None:
+    def __init__(
+        self, name: str, nodes: Iterable[Node], edges: Sequence[Edge], renamed: Mapping[str, str | None] | None = None
+    ) -> None:
         self.name = name
+        self.renamed = renamed or {}
         self.nodes: Mapping[str, Node] = MappingProxyType({node.name: node for node in nodes})
         self.edges = tuple(edges)
         outgoing: dict[str, list[Edge]] = {}
@@ -158,13 +163,21 @@ class _Builder:
         return node
 
 
-def compile_graph(name: str, edges: Any, *, state_schema: Any = None, enclosing: Sequence[str] = ()) -> Graph:
+def compile_graph(
+    name: str,
+    edges: Any,
+    *,
+    state_schema: Any = None,
+    enclosing: Sequence[str] = (),
+    renamed: Mapping[str, str | None] | None = None,
+) -> Graph:
     """The graph of these edges: edges, lists of edges, or lists of such lists (WF-1).
 
     Args:
         name: the workflow's name.
         state_schema: declared state keys: a mapping, or a class with annotations (GV-13).
         enclosing: names of the workflows around this one (GV-6).
+        renamed: names that nodes had before → the name now, or None for one that is left out (WB-20).
 
     Raises:
         GraphError: the graph breaks rules; ``errors`` lists all faults, ``code`` is that of the first rule.
@@ -183,4 +196,12 @@ def compile_graph(name: str, edges: Any, *, state_schema: Any = None, enclosing:
         begun = any(edge.source is START for edge in declared)
         found = [fault for fault in found if fault.code != "unreachable" and not (begun and fault.code == "no_start")]
     raise_all(name, builder.faults + found)
-    return Graph(name, builder.nodes, resolved)
+    names = {node.name for node in builder.nodes}
+    for old, new in (renamed or {}).items():
+        if old in names or (new is not None and new not in names):
+            raise GraphError(
+                f'workflow "{name}": renamed says that {old!r} is now {new!r}; the first is no node of the graph any '
+                "more, the second is one, or None",
+                code="bad_setting",
+            )
+    return Graph(name, builder.nodes, resolved, dict(renamed or {}))

@@ -80,6 +80,8 @@ class Scheduler:
             async with aclosing(self._merge.stream(producers)) as events:
                 async for event in events:
                     yield event
+            if not self.ctx.ended and not progress.waits:
+                progress.check_complete()
         except BaseException as error:
             async with aclosing(self._undone(error)) as undone:
                 async for event in undone:
@@ -89,7 +91,6 @@ class Scheduler:
             return
         if progress.waits:
             raise Pause
-        progress.check_complete()
 
     async def _undone(self, error: BaseException) -> AsyncGenerator[Event, None]:
         """What is undone when a graph that runs as an agent fails; one that is a node may be tried again (WB-23)."""

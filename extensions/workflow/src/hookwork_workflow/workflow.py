@@ -44,7 +44,10 @@ class Workflow(GraphNode[Any, Any]):
         on_message_while_waiting: as a root, what a message that answers nothing does while a node waits: ``hold`` or
             ``restart`` (ANS-7).
         max_activations: activations of one run after which it raises `RunawayGraph`.
-        allow_changed_graph: go on with a paused run although the graph has changed since (RPL-8).
+        allow_changed_graph: go on with a paused run although the graph has changed since (RPL-8): a boolean, or a
+            function of the two fingerprints, stored and current, that says so (WB-20).
+        renamed: names that nodes had in runs that were begun before → the name now, or None for a node that is left
+            out (WB-20); for such runs to go on, with ``allow_changed_graph``. Agents keep their names.
         input_schema, output_schema, retry, timeout: as of any node.
 
     Raises:
@@ -64,7 +67,8 @@ class Workflow(GraphNode[Any, Any]):
         state_schema: Any = None,
         on_message_while_waiting: str = "hold",
         max_activations: int = MAX_ACTIVATIONS,
-        allow_changed_graph: bool = False,
+        allow_changed_graph: bool | Callable[[str, str], bool] = False,
+        renamed: Mapping[str, str | None] | None = None,
         input_schema: Any = None,
         output_schema: Any = None,
         retry: Any = None,
@@ -90,7 +94,7 @@ class Workflow(GraphNode[Any, Any]):
         self.name = name
         self.description = description
         self.edges = flatten(*edges)
-        self.graph: Graph = compile_graph(name, self.edges, state_schema=state_schema)
+        self.graph: Graph = compile_graph(name, self.edges, state_schema=state_schema, renamed=renamed)
         #: how many workflows lie in each other, this one counted.
         self.depth = 1 + max(getattr(node, "depth", 0) for node in self.graph.nodes.values())
         if self.depth > MAX_DEPTH:
@@ -162,6 +166,7 @@ _OPTIONS = (
     "state_schema",
     "max_activations",
     "allow_changed_graph",
+    "renamed",
     "input_schema",
     "output_schema",
     "retry",
@@ -195,7 +200,8 @@ class WorkflowAgent(Agent):
     max_concurrency: int | None = None
     state_schema: Any = None
     max_activations: int = MAX_ACTIVATIONS
-    allow_changed_graph: bool = False
+    allow_changed_graph: bool | Callable[[str, str], bool] = False
+    renamed: Mapping[str, str | None] | None = None
     input_schema: Any = None
     output_schema: Any = None
     retry: Any = None
