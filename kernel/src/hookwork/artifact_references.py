@@ -17,7 +17,7 @@ SCHEME = "artifact://"
 #: Most references that are followed from one version on.
 MAX_DEPTH = 5
 
-_URI = re.compile(r"artifact://apps/([^/]+)/users/([^/]+)/(?:sessions/([^/]+)/)?artifacts/(.+)/versions/([0-9]{1,18})")
+_URI = r"artifact://apps/([^/]+)/users/([^/]+)/(?:sessions/([^/]+)/)?artifacts/(.+)/versions/([0-9]{1,18})"
 
 
 class ArtifactReference(NamedTuple):
@@ -50,7 +50,7 @@ class ArtifactReference(NamedTuple):
         Raises:
             ArtifactReferenceError: it has another form.
         """
-        match = _URI.fullmatch(uri)
+        match = re.fullmatch(_URI, uri)  # compiled when the first reference is met: re keeps it
         if match is None:
             raise ArtifactReferenceError(
                 f"{uri!r} names no version of an artifact; the form is {SCHEME}apps/APP/users/USER/sessions/SESSION/"
