@@ -223,12 +223,12 @@ class LiveConnection(ABC):
     **Lost connections.** When the line ends and `close` was not called, `receive` raises
     `hookwork.errors.LiveConnectionClosed` with the WebSocket close code (1006 when no close frame came), and so does a
     send that finds it gone. Any other failure is a `hookwork.errors.ModelError` of its own kind; it ends the session.
-
-    Attributes:
-        session_id: what the service calls this session, ``""`` where it does not say, or not yet.
     """
 
-    session_id: str = ""
+    @property
+    def session_id(self) -> str:
+        """What the service calls this session, ``""`` where it does not say, or not yet."""
+        return ""
 
     @abstractmethod
     async def send_history(self, contents: Sequence[Content]) -> None:

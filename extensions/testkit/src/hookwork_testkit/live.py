@@ -83,7 +83,10 @@ class ScriptedConnection(LiveConnection):
         history: what `send_history` told, None when it was not called.
         contents: the contents sent, in order; realtime: the realtime inputs; sent: both, in order.
         closed: the client closed it; code: the close code, once the server cut it.
+        session_id: what the server calls the session; a step may set it.
     """
+
+    session_id = ""
 
     def __init__(self, script: Iterable[LiveStep], request: RecordedRequest, config: LiveRunConfig) -> None:
         self.request = request

@@ -56,7 +56,6 @@ class GeminiLiveConnection(LiveConnection):
 
     def __init__(self, session: Any, door: Door, model: str, *, waits_for_history: bool = False) -> None:
         self._session = session
-        self.session_id = getattr(session, "session_id", None) or ""
         self._door = door
         self._model = model
         self._closing = False
@@ -65,6 +64,11 @@ class GeminiLiveConnection(LiveConnection):
         version = version_of(model)
         #: 3.1 and later take sound and pictures apart on the Gemini API, and text as realtime input (LIVE-4, LIVE-5).
         self._sorts_media = version is not None and version >= 3.1 and not door.vertexai
+
+    @property
+    def session_id(self) -> str:
+        """See `LiveConnection.session_id`."""
+        return self._session.session_id or ""
 
     # --- sending ------------------------------------------------------------------------------------------------------
 

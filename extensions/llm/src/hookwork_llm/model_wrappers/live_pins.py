@@ -42,6 +42,11 @@ class PinnedConnection(LiveConnection):
         self._model = model
         self._inner = inner
 
+    @property
+    def session_id(self) -> str:
+        """See `LiveConnection.session_id`."""
+        return self._inner.session_id
+
     async def send_history(self, contents: Sequence[Content]) -> None:
         """See `LiveConnection.send_history`."""
         await self._inner.send_history(contents)

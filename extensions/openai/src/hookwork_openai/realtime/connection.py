@@ -52,6 +52,10 @@ class RealtimeConnection(LiveConnection):
         self._response_due = self._user_waits = False
         self._closed = False
 
+    @property
+    def session_id(self) -> str:
+        return self._events.session_id
+
     async def configure(self) -> None:
         """Send the settings; the service's refusal is raised by `receive`."""
         await self._send({"type": "session.update", "event_id": SESSION_UPDATE, "session": self._session})
@@ -134,7 +138,6 @@ class RealtimeConnection(LiveConnection):
                     return
                 raise self._lost(error) from error
             response = self._read(data)
-            self.session_id = self._events.session_id
             if self._events.refused_response:
                 self._events.refused_response, self._response_due = False, True
             may_ask = self._user_waits or not self._events.open_calls
