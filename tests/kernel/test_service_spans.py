@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from opentelemetry.trace import StatusCode
 from tests.kernel.test_telemetry import exporter as exporter
 
 from hookwork import Agent, Event, InvocationContext, Runner, Settings, ToolContext, text_content
-from hookwork.errors import ArtifactNotFoundError, BackendError, ValidationError
+from hookwork.errors import ArtifactNotFoundError, BackendError, SessionNotFoundError, ValidationError
 from hookwork.platform import use_replaying
 from hookwork.records.content import Part
 from hookwork.service_spans import TracedService
@@ -22,6 +23,7 @@ from hookwork.telemetry import active_tracer, count_retry, watched
 from hookwork_inmemory import InMemoryArtifactService, InMemoryMemoryService, InMemorySessionService
 from hookwork_llm import AgentTool, LlmAgent
 from hookwork_testkit import ScriptedModel, call
+from hookwork_testkit.suites.base import say
 
 SECRET = "the user's secret"
 SCOPE = {"app_name": "root", "user_id": "ann@example.com", "session_id": "s-1"}
@@ -115,7 +117,7 @@ async def test_bey_18_outcomes(exporter: InMemorySpanExporter) -> None:
     absent, broken, wrong, slow = spans = of_services(exporter)
     for span, outcome, kind in (
         (absent, "not_found", None),
-        (broken, "error", "BackendError"),
+        (broken, "error", "503"),
         (wrong, "error", "ValidationError"),
         (slow, "cancelled", None),
     ):
@@ -164,10 +166,34 @@ async def test_bey_18_the_callers_span_stays_current_and_what_the_backend_traces
     assert sql.parent.span_id == search.context.span_id
 
 
+async def test_bey_18_tel_35_a_stream_has_one_span_and_the_consumer_none(exporter: InMemorySpanExporter) -> None:
+    """To its end, left early, failing, and of a session that is not there."""
+    sessions = InMemorySessionService()
+    session = await sessions.create_session(**SCOPE)
+    for text in ("one", "two"):
+        await sessions.append_event(session, say(text))
+    service = watched(sessions, "sessions", active_tracer())
+    before = trace.get_current_span()
+    async for _ in service.stream_events(**SCOPE):
+        assert trace.get_current_span() is before
+    async with aclosing(service.stream_events(**SCOPE)) as events:
+        assert (await anext(events)).text == "one"
+    with pytest.raises(SessionNotFoundError):
+        await anext(service.stream_events(**{**SCOPE, "session_id": "absent"}))
+    with pytest.raises(ValidationError):
+        await anext(service.stream_events(**SCOPE, page_size=0))
+    spans = of_services(exporter)
+    assert {span.name for span in spans} == {"sessions stream_events"}
+    outcomes = [(span.attributes or {})["hookwork.service.outcome"] for span in spans]
+    assert outcomes == ["ok", "cancelled", "not_found", "error"]
+
+
 async def test_tel_12_nothing_is_emitted_while_replaying(exporter: InMemorySpanExporter) -> None:
     service = watched(InMemoryMemoryService(), "memory", active_tracer())
     with use_replaying(True):
         assert await service.search_memory(app_name="root", user_id="u", query="q") == []
+        with pytest.raises(SessionNotFoundError):
+            await anext(watched(InMemorySessionService(), "sessions", active_tracer()).stream_events(**SCOPE))
     assert exporter.get_finished_spans() == ()
 
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hookwork.errors import BackendError
 from hookwork.stages import driven
 
 if TYPE_CHECKING:
@@ -161,4 +162,6 @@ def error_text(error: BaseException) -> str:
 def error_type(error: BaseException) -> str:
     """``error.type``: the exception's own ``error_type``, its HTTP status, else its class (TEL-31)."""
     own = getattr(error, "error_type", None) or getattr(error, "status_code", None)
+    if not own and isinstance(error, BackendError):
+        own = error.status
     return str(own) if own else type(error).__name__
