@@ -183,7 +183,9 @@ def _found(inv: Invocation, workflow: Workflow, view: View) -> Iterator[_Done]:
             if node is None or found is None or getattr(node, "undo", None) is None:
                 continue
             if node.standing(below) is Standing.DONE:
-                order = found.end if found.end > found.newest_answer else found.newest_answer
+                order = max(found.end, found.newest_answer)
+                if order < 0:  # a workflow without output: it ended with what ended last in it
+                    order = found.newest
                 yield _Done(order, found, node, node.output(below))  # read now: a marker below may hide an answer
 
 
