@@ -158,6 +158,22 @@ class NamelessCalls(Told):
             yield response
 
 
+@BROKEN.breaks("test_bey_8")
+class NumbersItsSession(Told):
+    session_id = 7
+
+
+@BROKEN.breaks("test_live_6_a_turn")
+class StuttersAfterCalls(Told):
+    async def receive(self) -> AsyncIterator[ModelResponse]:
+        called = False
+        async for response in self.line.receive():
+            called = called or (response.content is not None and bool(response.content.function_calls))
+            yield response
+            if called and response.text:
+                yield response
+
+
 @BROKEN.breaks("test_live_6_an_interruption")
 class NeverInterrupted(Told):
     async def receive(self) -> AsyncIterator[ModelResponse]:

@@ -136,6 +136,36 @@ class LiveConnectionSuite(ABC):
         async with self.peer() as peer:
             assert peer.model.capabilities.live, "a model with connect() says live=True in its capabilities"
 
+    async def test_bey_8_what_the_service_calls_the_session_is_a_text_before_and_after_a_turn(self) -> None:
+        async with self.connected(Hear(1), "hi", turn_complete()) as (_, connection):
+            assert isinstance(connection.session_id, str), "no id is said as an empty text"
+            await connection.send_content(user_content("go"))
+            await self.receive(connection)
+            assert isinstance(connection.session_id, str), "no id is said as an empty text"
+
+    async def test_live_6_a_turn_that_calls_goes_on_with_the_answers_and_then_ends(self) -> None:
+        """Whatever a provider says at the end of the calls themselves (models RT-3), the answer's end is said."""
+        self._needs("calls")
+        script = (Hear(1), calls(call("look", "c1")), Hear(1), "a cat", turn_complete())
+        async with self.connected(*script) as (_, connection):
+            await connection.send_content(user_content("go"))
+            found: list[ModelResponse] = []
+            responses: Any = connection.receive()
+
+            async def talk() -> None:
+                async with aclosing(responses):
+                    async for response in responses:
+                        found.append(response)
+                        made = response.content.function_calls if response.content is not None else []
+                        if made:
+                            answer = FunctionResponse(id=made[0].id, name="look", response={"seen": "a cat"})
+                            await connection.send_content(Content(role="user", parts=[Part(function_response=answer)]))
+                        if response.turn_complete and _text(found):
+                            return
+
+            await within(PATIENCE, "the turn behind the answer to end", talk())
+        assert _text(found) == "a cat"
+
     async def test_live_13_leaving_closes_the_line_and_leaves_no_task(self) -> None:
         async with self.peer(Hear(1), "hi", turn_complete()) as peer, no_tasks_left("a closed connection"):
             async with peer.model.connect(self.make_request(), self.make_config()) as connection:
