@@ -54,7 +54,7 @@ async def take_message(core: RunCore, inv: Invocation, ctx: InvocationContext) -
             node_info=NodeInfo(path=core.entry.address) if core.entry.address else None,
             custom_metadata=core.config.custom_metadata,
         )
-        known = len(inv.session.events)
+        known = inv.session.length
         stored.append(await core.append(inv, event))
         if content is not None and content.function_responses:
             _check_first(inv.session.events[known:], event)
