@@ -34,7 +34,7 @@ class Expiring:
         self.refreshed += 1
         if self.error is not None:
             raise self.error
-        self.valid, self.token = True, "new"
+        self.token, self.valid = "new", True  # in this order: others look meanwhile
 
 
 async def test_auth_6_a_token_is_refreshed_once_for_all_who_wait() -> None:
