@@ -16,7 +16,8 @@ from hookwork.errors import ConsentRejectedError, ConsentRequiredError, InvalidR
 from hookwork.records.codec import dump, load
 from hookwork.records.event import EventActions
 from hookwork.records.frozen import thaw
-from hookwork_llm import tool
+from hookwork_llm import LlmAgent, tool
+from hookwork_testkit import ScriptedModel, call
 from hookwork_workflow import DEFAULT, START, NodeContext, Retry, Workflow, WorkflowAgent, node
 from hookwork_workflow.gates import REJECTED
 
@@ -254,6 +255,25 @@ async def test_auth_30_a_node_that_may_not_run_again_fails_instead(kit: Any) -> 
 
     turn = await kit.Lab(Workflow("wf", START >> meetings).as_agent).run("hi")
     assert isinstance(turn.error, ConsentRequiredError)
+
+
+async def test_wb_7_a_call_of_a_model_waits_for_the_consent_of_a_node_below_it(kit: Any) -> None:
+    sent: list[Any] = []
+
+    def respond(request: Any) -> Any:
+        done = any(part.function_response for content in request.contents for part in content.parts)
+        return "two meetings" if done else call("flow", input="x")
+
+    def build() -> LlmAgent:
+        flow = Workflow("flow", START >> function_node(sent), description="Looks up meetings.")
+        return LlmAgent(name="root", model=ScriptedModel(respond), tools=[flow.as_tool()])
+
+    lab = kit.Lab(build)
+    [consent] = (await lab.run("hi")).outcome.open_calls
+    assert consent.kind == "credential"
+    turn = await lab.run(answered(consent, authCode="opened"))
+    assert [event.text for event in turn.events if event.text] == ["two meetings"]
+    assert sent == ["Bearer opened"]
 
 
 # --- WB-3: the gate of a node -----------------------------------------------------------------------------------------

@@ -203,6 +203,31 @@ async def test_fail_3_an_error_of_a_run_that_was_stopped_is_told_and_not_stored(
     assert (await world.again()).kind == "completed"
 
 
+@pytest.mark.parametrize("how", ["cancelled", "left"])
+async def test_fail_3_a_consumer_that_goes_at_an_event(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Cancelled there, the error is recorded; leaving by choice stores nothing more (INV-3)."""
+    world = World(lambda world: Workflow("wf", START >> (plain(world), step("a"))))
+
+    async def consume(runner: Runner) -> None:
+        async with runner.run(user_id="u", session_id="s", message="hi") as run:
+            async for _ in run:
+                await world.begun.wait()
+                if how == "left":
+                    return
+                world.late.set()
+                await asyncio.Event().wait()
+
+    async with world.runner() as runner:
+        consuming = asyncio.ensure_future(consume(runner))
+        if how == "cancelled":
+            await world.late.wait()
+            consuming.cancel()
+        await asyncio.wait([consuming])
+    assert consuming.cancelled() is (how == "cancelled")
+    assert [code for _, code, _ in await world.failures()] == (["Dirty"] if how == "cancelled" else [])
+    assert ("failed while its run was ended" in caplog.text) is (how == "left")
+
+
 # --- deadlines of nodes and graphs ------------------------------------------------------------------------------------
 
 
