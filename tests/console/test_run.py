@@ -188,6 +188,24 @@ def test_con_7_a_paused_run_exits_2_and_says_what_is_open(
     assert f"hookwork run {agent} --user ada --session 's 1' --answer q1=yes" in result.err
 
 
+def test_con_7_a_node_that_talks_waits_for_a_message(serve: Any, hookwork: Hookwork) -> None:
+    """Workflow WB-6: there is no call to answer; what is said next goes to the node."""
+    from hookwork_llm import LlmAgent
+    from hookwork_testkit import ScriptedModel
+    from hookwork_workflow import START, Workflow
+
+    model = ScriptedModel(["Which day?", call("finish_task", result="Monday")])
+    flow = Workflow("trip", START >> LlmAgent(name="book", mode="task", model=model))
+    agent = serve(flow.as_agent(), sessions=InMemorySessionService())
+    result = hookwork("run", agent, "go", "--session", "s1")
+    assert (result.code, result.out) == (2, "")  # stdout is for what a run has come to
+    assert "Which day?" in result.err
+    assert "paused: session s1 waits for 1 answer(s)" in result.err
+    assert "task book waits for a message" in result.err
+    assert f"hookwork run {agent} --session s1 'your message'" in result.err
+    assert hookwork("run", agent, "Monday", "--session", "s1").code == 0
+
+
 def test_con_7_a_paused_run_in_memory_says_that_it_is_gone(
     serve: Any, hookwork: Hookwork, bodies: SimpleNamespace
 ) -> None:

@@ -24,6 +24,7 @@ from hookwork_workflow import (
     node,
     routed,
 )
+from hookwork_workflow.statuses import statuses_of
 
 
 def texts(request: Any) -> list[str]:
@@ -74,6 +75,7 @@ async def test_wb_6_plain_text_continues_the_invocation_under_its_scope(kit: Any
     first, second, third = await said(lab, "a trip", "monday", "noon")
     assert [turn.outcome.kind for turn in (first, second, third)] == ["paused", "paused", "completed"]
     assert [turn.outcome.open_calls for turn in (first, second)] == [(), ()]
+    assert [turn.outcome.open_tasks for turn in (first, second, third)] == [("wf@1/book@1",), ("wf@1/book@1",), ()]
     assert len({turn.outcome.invocation_id for turn in (first, second, third)}) == 1
     assert booker.heard == [
         ["brief(a trip)"],
@@ -432,6 +434,16 @@ async def test_wb_6_a_run_that_ended_without_the_task_takes_new_messages(kit: An
     if turns[0].outcome.kind == "completed":
         turns += await said(lab, "two")
         assert turns[-1].outcome.output == "left two"
+
+
+async def test_wb_27_a_node_that_talks_is_shown_as_waiting(kit: Any) -> None:
+    flow = Workflow("wf", START >> step("brief") >> Booker(questions=1).agent() >> step("end"))
+    lab = kit.Lab(flow.as_agent)
+    await said(lab, "go")
+    statuses = {names: status for names, status in statuses_of(await lab.session()).items() if names[0] == "wf"}
+    assert statuses == {("wf",): "waiting", ("wf", "brief"): "done", ("wf", "book"): "waiting"}
+    await said(lab, "monday")
+    assert statuses_of(await lab.session())["wf", "book"] == "done"
 
 
 async def test_ask_raises_run_paused(kit: Any) -> None:

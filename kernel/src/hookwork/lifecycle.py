@@ -419,10 +419,10 @@ class RunCore(RunControl):
             return
         delegations = inv.session.open_delegations
         if activation.status == "paused":
-            tasks = delegations or inv.session.open_tasks
-            by_task_only = not activation.open_calls and tasks and activation.target.conversational
+            calls, tasks = activation.open_calls, [task.path for task in inv.session.open_tasks]
+            by_task_only = not calls and (delegations or tasks) and activation.target.conversational
             kind = COMPLETED if by_task_only else "paused"
-            self.outcome = self._outcome(kind, open_calls=activation.open_calls, open_delegations=delegations)
+            self.outcome = self._outcome(kind, open_calls=calls, open_delegations=delegations, open_tasks=tasks)
             return
         self.outcome = self._outcome(COMPLETED, output=activation.output, open_delegations=delegations)
 

@@ -24,6 +24,7 @@ class RunOutcome:
 
     ``kind``: ``completed``, ``paused``, ``ended``, ``limit``, ``failed`` or ``closed``. ``open_calls`` are in order of
     raising. ``final_event``: the last final response. ``output``: what a root that gives one gave.
+    ``open_tasks``: paths of nodes that work on a task with the user, who hear the next message (workflow WB-6).
     """
 
     __slots__ = (
@@ -33,6 +34,7 @@ class RunOutcome:
         "kind",
         "open_calls",
         "open_delegations",
+        "open_tasks",
         "output",
         "reason",
         "usage",
@@ -47,6 +49,7 @@ class RunOutcome:
         output: Any = None,
         open_calls: Sequence[Call] = (),
         open_delegations: Sequence[Call] = (),
+        open_tasks: Sequence[str] = (),
         error: BaseException | None = None,
         reason: str = "",
         usage: Usage | None = None,
@@ -57,6 +60,7 @@ class RunOutcome:
         self.output = output
         self.open_calls = tuple(open_calls)
         self.open_delegations = tuple(open_delegations)
+        self.open_tasks = tuple(open_tasks)
         self.error = error
         self.reason = reason
         self.usage = usage if usage is not None else Usage()

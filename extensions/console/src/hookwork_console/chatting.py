@@ -162,7 +162,8 @@ class Chat:
             self.terminal.note(f"ended{f': {outcome.reason}' if outcome.reason else ''}", style="bright_black")
         elif outcome.kind == "paused":
             waiting = len(outcome.open_calls) or len(outcome.open_delegations)
-            self.terminal.note(f"{waiting} question(s) open; /open shows them", style="yellow")
+            if waiting:  # else a node talks with the user: what is typed next goes to it
+                self.terminal.note(f"{waiting} question(s) open; /open shows them", style="yellow")
 
     def _reader(self, session: Session | None) -> Reader:
         if not self.terminal.edits:

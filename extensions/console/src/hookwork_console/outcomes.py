@@ -80,6 +80,7 @@ def outcome_line(
             "output": thaw(outcome.output),
             "openCalls": [_call(call) for call in outcome.open_calls],
             "openDelegations": [_call(call) for call in outcome.open_delegations],
+            "openTasks": list(outcome.open_tasks) or None,
             "reason": outcome.reason or None,
             "usage": _usage(outcome.usage),
         }
@@ -120,11 +121,12 @@ def paused_lines(
     outcome: RunOutcome, options: Options, *, agent: str | None, session_id: str, stored: bool
 ) -> list[str]:
     """What waits, and how to answer it. ``stored``: whether the session outlives this command."""
-    calls, tasks = outcome.open_calls, outcome.open_delegations
+    calls, tasks = outcome.open_calls, [call.name for call in outcome.open_delegations]
+    tasks += [path.rpartition("/")[2].partition("@")[0] for path in outcome.open_tasks]
     lines = [f"paused: session {session_id} waits for {len(calls) or len(tasks)} answer(s)"]
     for call in calls:
         lines += [f"  {call.id}  ({call.kind})", *(f"    {line}" for line in question(call))]
-    lines += [f"  task {call.name} waits for a message" for call in tasks]
+    lines += [f"  task {name} waits for a message" for name in tasks]
     again = _command(options, agent, session_id)
     if not stored:
         lines.append("the session was in memory and is gone; run it with --sessions sqlite:///FILE.db to answer later")

@@ -37,6 +37,10 @@ def statuses_of(session: Session, invocation_id: str | None = None) -> Mapping[t
             if known is None or record.first >= known.first:
                 newest[names] = record
     found = {names: status_of(record) for names, record in newest.items()}
+    for task in session.open_tasks:
+        if task.invocation_id == invocation_id and task.failed < 0:
+            names = tuple(segment.partition("@")[0] for segment in task.path.split("/"))
+            found |= {names[:depth]: "waiting" for depth in range(1, len(names) + 1)}
     for names in [names for names in found if names[-1] == "undo" and newest[names].path.endswith("/undo@undo")]:
         found[names[:-1]] = "undone" if found.pop(names) == "done" else "failed"
     return found
