@@ -24,8 +24,9 @@ INPUT = "input"
 class NodeTool(Tool):
     """A node that a model calls like a function; its output is the result.
 
-    The parameters are the fields of the node's ``input_schema`` if that is an object, else one, ``input``. When the
-    node waits for a person, the call waits; the answer lets it go on where it was, and what is done is not run again.
+    The parameters are the fields of the node's ``input_schema`` if that is an object, else one, ``input``; for a
+    workflow that has none it is what the one node takes that its input goes to. When the node waits for a person, the
+    call waits; the answer lets it go on where it was, and what is done is not run again.
 
     Args:
         node: any node. name, description: default: the node's.
@@ -43,9 +44,10 @@ class NodeTool(Tool):
                 f'node "{node.name}" as a tool needs a description, from which a model knows when to call it; give '
                 "as_tool(description=…)"
             )
-        schema = schema_of(node.input_schema)
+        schema = schema_of(_taken_by(node))
         raw = schema.raw if schema is not None else None
-        self._takes_object = schema is not None and (schema.json_schema or {}).get("type") == "object"
+        is_object = schema is not None and (schema.json_schema or {}).get("type") == "object"
+        self._takes_object = is_object and node.input_schema is not None
         if self._takes_object and raw is not None:
             parameters = _root(raw)
         else:
@@ -76,6 +78,16 @@ class NodeTool(Tool):
             async with aclosing(undo_all(ctx, cast("Workflow", self.node), error.child_path)) as events:
                 async for event in events:
                     await ctx.emit_event(event)
+
+
+def _taken_by(node: Node) -> Any:
+    """The input schema of a node; of a workflow without one, that of the node its input goes to, if that is one."""
+    while node.input_schema is None:
+        graph = getattr(node, "graph", None)
+        if graph is None or len(graph.start) != 1:
+            return None
+        node = graph.nodes[graph.start[0]]
+    return node.input_schema
 
 
 def _root(schema: Mapping[str, Any]) -> dict[str, Any]:
