@@ -44,7 +44,7 @@ def read_tape(path: Path) -> list[Recording]:
         ConfigurationError: no such file, or a line that is no recording.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")  # texts hold other line breaks, U+0085 among them
     except FileNotFoundError as error:
         raise ConfigurationError(f"there is no recording {path}; make one with mode='record' first") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -109,5 +109,6 @@ class TapeWriter:
     def _put(self, text: str, flag: int) -> None:
         # Readable by its owner alone: it holds what users said.
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | flag, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+        # Half a surrogate pair, which no UTF-8 can hold, is written as the escape that JSON has for it.
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.write(text)

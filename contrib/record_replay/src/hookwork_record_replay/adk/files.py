@@ -8,6 +8,8 @@ from typing import Any
 from hookwork.errors import ConfigurationError
 
 Json = dict[str, Any]
+#: Line breaks of Unicode beside those of ASCII, and the byte order mark.
+_LINE_BREAKS = frozenset("\x85\u2028\u2029\ufeff")
 
 
 def read_recordings(file: Path) -> list[Json]:
@@ -40,7 +42,17 @@ def read_yaml(file: Path) -> Any:
 
 def write_yaml(file: Path, tree: Any) -> None:
     """Write a file of a test case, whole or not at all. Raises OSError."""
-    text = _yaml().safe_dump(tree, sort_keys=False, allow_unicode=True)
+    yaml = _yaml()
+
+    class Dumper(yaml.SafeDumper):  # type: ignore[misc,name-defined]
+        """PyYAML writes these line breaks bare and reads them back as blanks; in double quotes it escapes them."""
+
+    def quoted(dumper: Any, value: str) -> Any:
+        odd = not _LINE_BREAKS.isdisjoint(value)
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style='"' if odd else None)
+
+    Dumper.add_representer(str, quoted)
+    text = yaml.dump(tree, Dumper=Dumper, sort_keys=False, allow_unicode=True)
     file.parent.mkdir(parents=True, exist_ok=True)
     fresh = file.with_name(f"{file.name}.new")
     fresh.write_text(text, encoding="utf-8")
