@@ -451,3 +451,30 @@ async def test_live_10_an_answer_that_comes_after_the_cut_reaches_the_model(cloc
     else:
         assert sent == user_content('Function ticket returned: {"solved": true}')
     assert talk.run.open_calls == []
+
+
+async def test_live_10_a_result_that_the_model_spoke_beside_stands_last_in_what_is_told(clock: Clock) -> None:
+    """A history that ends with the model asks for no answer (LIVE-3); a result that got none must not be behind it."""
+    second_done = asyncio.Event()
+
+    @tool
+    async def look(what: str) -> dict[str, Any]:
+        """Look."""
+        if what == "b":
+            await second_done.wait()
+        return {"seen": what}
+
+    def release(_: Any) -> None:
+        second_done.set()
+
+    made = [call("look", "c1", what="a"), call("look", "c2", what="b")]
+    talk = Talk(
+        [Hear(1), made[0], made[1], Hear(1), "a is there", release, Hear(1), turn_complete(), Cut(1006)],
+        ["b too", turn_complete()],
+        tools=[look],
+    )
+    await talk.hold("look")
+    told = talk.line.history or []
+    assert [response.response for response in told[-1].function_responses] == [{"seen": "b"}]
+    assert [made.id for made in told[-2].function_calls] == ["c2"]
+    assert [content.text for content in told if content.text] == ["look", "a is there"]

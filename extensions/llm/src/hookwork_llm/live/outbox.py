@@ -120,17 +120,33 @@ class Outbox:
     def without_unanswered(self, history: Sequence[Content]) -> list[Content]:
         """The history to tell a new connection, without what is sent again behind it: nothing is said twice.
 
-        Answers to calls stand in the history with their calls and are not sent again; other contents are taken out of
-        it, if they are in it (what was said while a call went on is not: core CON-6), so that the model answers them.
+        Answers to calls stand in the history with their calls and are not sent again; those that the model spoke beside
+        and not about stand last in it, so that it goes on with them. Other contents are taken out of it, if they are in
+        it (what was said while a call went on is not: core CON-6), so that the model answers them.
         """
         kept = list(history)
         again: deque[_Entry | RealtimeInput] = deque()
+        results: list[Content] = []
         for entry in reversed([entry for entry in self._waiting if isinstance(entry, _Entry)]):
             if entry.content.function_responses:
+                results.insert(0, entry.content)
                 continue
             found = next((i for i in reversed(range(len(kept))) if kept[i].parts == entry.content.parts), None)
             if found is not None:
                 del kept[found]
             again.appendleft(entry)
         self._waiting = again
+        for content in results:
+            _move_to_end(kept, content)
         return kept
+
+
+def _move_to_end(history: list[Content], results: Content) -> None:
+    """Let calls and their results be the last thing said, if the model said something behind them."""
+    wanted = [(response.name, response.response) for response in results.function_responses]
+    for at in range(len(history) - 1, 0, -1):
+        if any((response.name, response.response) in wanted for response in history[at].function_responses):
+            if any(content.role == "model" for content in history[at + 1 :]):
+                history[at - 1 : at + 1], moved = [], history[at - 1 : at + 1]
+                history += moved
+            return
