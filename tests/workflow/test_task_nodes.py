@@ -11,6 +11,7 @@ from tests.workflow.flows import answers, outputs, step
 from hookwork import Agent, Part, Plugin, Runner
 from hookwork.errors import NothingToResume, RunPaused
 from hookwork_llm import LlmAgent, tool
+from hookwork_llm.compaction.timeline import open_scopes
 from hookwork_testkit import ScriptedModel, call
 from hookwork_workflow import (
     DEFAULT,
@@ -434,6 +435,37 @@ async def test_wb_6_a_run_that_ended_without_the_task_takes_new_messages(kit: An
     if turns[0].outcome.kind == "completed":
         turns += await said(lab, "two")
         assert turns[-1].outcome.output == "left two"
+
+
+async def test_dur_8_a_new_invocation_id_does_not_take_the_message_away(kit: Any) -> None:
+    """Engines give every run an id; what is said to a task continues the run that it belongs to (RUN-12)."""
+    lab = kit.Lab(lambda: Workflow("wf", START >> Booker(questions=1).agent()).as_agent())
+    first = await lab.run("go", invocation_id="e-1")
+    second = await lab.run("monday", invocation_id="e-2")
+    assert [turn.outcome.invocation_id for turn in (first, second)] == ["e-1", "e-1"]
+    assert second.outcome.output == "monday"
+
+
+async def test_rew_2_a_talk_that_was_rewound_is_over(kit: Any) -> None:
+    lab = kit.Lab(lambda: Workflow("wf", START >> Booker(questions=1).agent()).as_agent())
+    await said(lab, "go")
+    async with lab.store.opened() as service, Runner(lab.build(), sessions=service) as runner:
+        await runner.rewind(user_id="u", session_id="s", before_invocation_id=await lab.first_invocation())
+    assert (await lab.session()).open_tasks == []
+    (turn,) = await said(lab, "anew")
+    assert turn.outcome.invocation_id != await lab.first_invocation()
+    assert [event.text for event in turn.events] == ["book asks 1"]
+
+
+async def test_cmp_9_a_talk_is_kept_in_compaction_until_it_ends(kit: Any) -> None:
+    """What is said in the scope of a node is left out once nobody is shown it again, as with delegations."""
+    lab = kit.Lab(lambda: Workflow("wf", START >> Booker(questions=1).agent()).as_agent())
+    await said(lab, "go")
+    session = await lab.session()
+    scope = next(event.isolation_scope for event in session.events if event.author == "book")
+    assert open_scopes(session) == {scope}
+    await said(lab, "monday")
+    assert open_scopes(await lab.session()) == set()
 
 
 async def test_wb_27_a_node_that_talks_is_shown_as_waiting(kit: Any) -> None:

@@ -106,7 +106,7 @@ def decide(
             waiting = find_waiting()
     if invocation_id is not None:
         chosen = _given(session, invocation_id, message, answered)
-    if waiting is not None and waiting.leaf:
+    if waiting is not None and (waiting.leaf or waiting.scope):
         chosen = waiting.invocation_id
     if chosen is None:
         agent = choose_agent(session.live_events, tree, routing)
