@@ -468,3 +468,19 @@ def test_sta_1_to_4_split_and_merge(delta: dict[str, int]) -> None:
     app, user, own = split_state(delta)
     assert merge_state(app, user, own) == {key: value for key, value in delta.items() if not key.startswith("temp:")}
     assert [f"app:{key}" for key in app] == [key for key in delta if key.startswith("app:")]
+
+
+def test_ses_18_a_key_about_to_be_written_counts_as_written_until_the_write_is_dropped() -> None:
+    """LOG-6: a foreign write of it is not absorbed; one that never comes to be stored guards nothing."""
+    live, buffer, state = make(k=1, j=1)
+    state["k"], state["j"] = 2, 2
+    assert live.session.written_keys == {"k", "j"}
+    settled = live.settle([buffer])
+    assert live.session.written_keys == {"k", "j"}
+    live.drop(settled)
+    assert live.session.written_keys == set()
+    state["k"] = 3
+    store(live, live.settle([buffer]))
+    state["k"] = 4
+    live.discard(buffer)
+    assert live.session.written_keys == {"k"}, "an earlier write of it is stored"

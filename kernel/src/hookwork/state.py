@@ -225,6 +225,8 @@ class LiveState:
             writes.pop(number, None)
             if not writes:
                 del self._outstanding[key]
+                if key not in self._appended:  # nothing of this run will be, or is, stored under it
+                    self.session.written_keys.discard(key)
 
 
 class State(MutableMapping[str, Any]):
