@@ -87,6 +87,13 @@ class ErasesTheUserOfEveryApp(InMemorySessionService):
         )
 
 
+@BROKEN.breaks("test_bey_1")
+class ShowsPrefixes(InMemorySessionService):
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        state = await super().get_user_state(app_name=app_name, user_id=user_id)
+        return {f"user:{key}": value for key, value in state.items()}
+
+
 @pytest.mark.parametrize("name", list(BROKEN.kinds))
 async def test_each_broken_backend_fails_its_lines(name: str) -> None:
     kind, tags = BROKEN.kinds[name]

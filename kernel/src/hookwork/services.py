@@ -140,6 +140,16 @@ class SessionService(ABC):
 
         return await purge(self, app_name, user_id, unused_for)
 
+    async def get_user_state(self, *, app_name: str, user_id: str) -> Mapping[str, Any]:
+        """The ``user:`` state of a user without a session, keys without prefix; empty for an unknown user (BEY-1).
+
+        Raises:
+            UnsupportedOperationError: the backend cannot (``capabilities.supports_user_state_read`` is False).
+        """
+        raise UnsupportedOperationError(
+            f"{type(self).__name__} gives no state of a user without a session; read one of theirs"
+        )
+
     async def delete_user(self, *, app_name: str, user_id: str) -> int:
         """Erase the sessions of a user and the user's state; how many sessions (BEY-14). App state stays.
 

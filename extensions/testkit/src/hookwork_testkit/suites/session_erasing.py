@@ -1,4 +1,4 @@
-"""Session line BEY-14: erasing a user."""
+"""Session lines BEY-1 and BEY-14: the state of a user, and erasing a user."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hookwork.errors import PartlyErasedError, SessionNotFoundError, ValidationError
+from hookwork.errors import PartlyErasedError, SessionNotFoundError, UnsupportedOperationError, ValidationError
 from hookwork.services import SessionService
 from hookwork_testkit.suites.base import SessionSuiteBase, say, texts
 
@@ -24,6 +24,26 @@ class SessionErasing(SessionSuiteBase):
         assert not service.capabilities.erases_users
         assert found.kept, "it says what is left"
         return found.erased["sessions"]
+
+    async def test_bey_1_the_state_of_a_user_is_read_without_a_session(self, service: SessionService) -> None:
+        """Keys without prefix, frozen; empty for a user that never was; or a typed error, as the backend declares."""
+        key = {"app_name": self.app_name, "user_id": "u1"}
+        if not service.capabilities.supports_user_state_read:
+            with pytest.raises(UnsupportedOperationError):
+                await service.get_user_state(**key)
+            return
+        session = await self.create(service, state={"user:k": {"inner": [1]}, "app:k": 1, "k": 1})
+        await service.append_event(session, say("x", delta={"user:j": 2}))
+        state: Any = await service.get_user_state(**key)
+        assert dict(state) == {"k": {"inner": [1]}, "j": 2}
+        with pytest.raises(TypeError):
+            state["k"]["inner"].append(2)
+        await self.delete(service, session)
+        assert dict(await service.get_user_state(**key)) == {"k": {"inner": [1]}, "j": 2}
+        assert dict(await service.get_user_state(**{**key, "user_id": "nobody"})) == {}
+        await self.erase(service)
+        left = {} if service.capabilities.erases_users else {"k": {"inner": [1]}, "j": 2}
+        assert dict(await service.get_user_state(**key)) == left
 
     async def test_bey_14_a_user_is_erased_and_nobody_else(self, service: SessionService) -> None:
         """Sessions, events and state; ids that only differ in case, accents or length are other people's."""
