@@ -13,7 +13,6 @@ from hookwork.platform import new_uuid
 from hookwork.records.content import Content, FunctionResponse, Part
 from hookwork.records.event import Event
 from hookwork.records.history import Call
-from hookwork.timed import check_expiry, is_expiry
 from hookwork.view import scope_record
 
 if TYPE_CHECKING:
@@ -286,7 +285,12 @@ def _check_unchanged(question: Event, path: str, tree: AgentTree) -> None:
 def _check_answer(call: Call, response: FunctionResponse, tree: AgentTree) -> None:
     if call.kind == "confirmation":
         read_confirmation(response.response, call_id=call.id)
-    elif call.kind == "input" and is_expiry(response.response):
-        check_expiry(call)
-    elif call.response_schema is not None and (agent := tree.at(call.path)) is not None:
+        return
+    if call.kind == "input":
+        from hookwork.timed import check_expiry, is_expiry  # questions of nodes: a chat never loads it
+
+        if is_expiry(response.response):
+            check_expiry(call)
+            return
+    if call.response_schema is not None and (agent := tree.at(call.path)) is not None:
         agent.read_answer(call, response.response)  # raises for one that does not fit (workflow ANS-3)

@@ -114,11 +114,11 @@ def _deferred(table: dict[str, _Row], field: Field, spellings: tuple[str, ...]) 
 
 
 def _without_outdone(document: dict[str, Any], table: dict[str, _Row]) -> dict[str, Any]:
-    """The document without nulls, and with the winner alone of several spellings (COD-2)."""
+    """The document without null fields, and with the winner alone of several spellings (COD-2)."""
     return {
         key: value
         for key, value in document.items()
-        if value is not None and not (key in table and _is_outdone(document, table[key][3]))
+        if key not in table or (value is not None and not _is_outdone(document, table[key][3]))
     }
 
 
