@@ -57,7 +57,7 @@ def aimock(fixtures: Sequence[Mapping[str, Any]], folder: Path) -> Iterator[str]
 @cache
 def _katan_folder() -> Path | str:
     """Where llm-katan and what it needs are, apart from this environment; or why not."""
-    folder = cache_folder() / "pypi" / KATAN.replace("==", "-")
+    folder = cache_folder() / "pypi" / f"{KATAN.replace('==', '-')}-{sys.implementation.cache_tag}"
     if (folder / "llm_katan").is_dir():
         return folder
     uv = shutil.which("uv")

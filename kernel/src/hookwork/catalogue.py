@@ -45,7 +45,7 @@ PLUGIN_NAMES = {
     name: f"hookwork-{name.replace('_', '-')}"
     for name in (
         *("analytics", "audit", "budget", "cache", "context_filter", "function_call_modifier", "global_instruction"),
-        *("logging", "memory_ingestion", "policy", "record_replay", "retry_and_reflect", "save_files"),
+        *("logging", "memory_ingestion", "policy", "record_replay", "retry_and_reflect", "save_files", "size_guard"),
     )
 }
 
