@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -23,7 +23,9 @@ from hookwork import (
     text_content,
 )
 from hookwork.entry import choose_agent
-from hookwork.errors import ConfigurationError, InvalidResumeResponse
+from hookwork.errors import BackendError, ConfigurationError, InvalidResumeResponse
+from hookwork.records.session import Session
+from hookwork_inmemory import InMemorySessionService
 
 
 async def talk(ctx: InvocationContext) -> AsyncIterator[Event]:
@@ -186,6 +188,50 @@ async def test_res_6_text_together_with_an_answer_is_kept() -> None:
 async def test_run_16_answers_carry_the_scope_of_their_call() -> None:
     (event,) = await ask(chat("root", body=waiting("c1", scope="sc"), kind=Agent), answers("c1"))
     assert event.isolation_scope == "sc"
+
+
+async def _asks_in_two_scopes(ctx: InvocationContext) -> AsyncIterator[Event]:
+    if not ctx.resuming:
+        for call_id, scope in (("c1", "one"), ("c2", "two")):
+            parts = [Part(function_call=FunctionCall(id=call_id, name="ask", args={}))]
+            content = Content(role="model", parts=parts)
+            yield Event(content=content, long_running_tool_ids=(call_id,), isolation_scope=scope)
+        return
+    yield Event(content=text_content("goes on"))
+
+
+class _Disk(InMemorySessionService):
+    """Is full when a second event of one message comes."""
+
+    full = False
+
+    async def append_event(self, session: Session, event: Event, **more: Any) -> Event:
+        if self.full and event.isolation_scope == "two":
+            raise BackendError("the disk is full", code="disk_full")
+        return await super().append_event(session, event, **more)
+
+    async def append_events(self, session: Session, events: Sequence[Event]) -> list[Event]:
+        if self.full:
+            raise BackendError("the disk is full", code="disk_full")
+        return await super().append_events(session, events)
+
+
+async def test_bey_11_answers_of_two_scopes_are_stored_together_or_not_at_all() -> None:
+    disk = _Disk()
+    agent = chat("root", body=_asks_in_two_scopes, kind=Agent)
+    async with Runner(agent, sessions=disk, settings=Settings()) as runner:
+        await runner.run(user_id="u", session_id="s", message="hi").wait()
+        before = await disk.get_session(app_name="root", user_id="u", session_id="s")
+        disk.full = True
+        with pytest.raises(BackendError):
+            await runner.run(user_id="u", session_id="s", message=answers("c1", "c2")).wait()
+        after = await disk.get_session(app_name="root", user_id="u", session_id="s")
+        assert list(after.events) == list(before.events), "half of an answer would be acted on without the other"
+        disk.full = False
+        await runner.run(user_id="u", session_id="s", message=answers("c1", "c2")).wait()
+        done = await disk.get_session(app_name="root", user_id="u", session_id="s")
+        stored = [event for event in done.events[len(before.events) :] if event.author == "user"]
+        assert [event.isolation_scope for event in stored] == ["one", "two"]
 
 
 async def test_run_12_several_answers_of_one_invocation_come_in_one_event() -> None:

@@ -33,7 +33,7 @@ async def take_message(core: RunCore, inv: Invocation, ctx: InvocationContext) -
         if not core.state_delta:
             return []
         messages = [("", None)]
-    stored = []
+    events = []
     for number, (scope, content) in enumerate(messages):
         artifacts: dict[str, int] = {}
         if content is not None and core.config.save_input_blobs_as_artifacts and inv.artifacts is not None:
@@ -54,12 +54,31 @@ async def take_message(core: RunCore, inv: Invocation, ctx: InvocationContext) -
             node_info=NodeInfo(path=core.entry.address) if core.entry.address else None,
             custom_metadata=core.config.custom_metadata,
         )
-        known = inv.session.length
-        stored.append(await core.append(inv, event))
-        if content is not None and content.function_responses:
-            _check_first(inv.session.events[known:], event)
+        events.append(event)
+    stored = await _stored(core, inv, events)
     if messages[0][1] is not None:
         inv.user_content = core.message if len(messages) > 1 else messages[0][1]
+    return stored
+
+
+async def _stored(core: RunCore, inv: Invocation, events: Sequence[Event]) -> list[Event]:
+    """Store the events of one message: several belong together, and are there all or not at all (BEY-11).
+
+    An engine carries each of them out as an effect of its own (EFF-9), and each is merged by itself (BEY-10).
+    """
+    if len(events) > 1 and not (inv.hooks.perform_write or inv.live.rules):
+        assert inv.sessions is not None
+        known, own = inv.session.length, {event.id for event in events}
+        stored = await inv.sessions.append_events(inv.session, events)
+        foreign = [event for event in inv.session.events[known:] if event.id not in own]
+        for event in events:
+            _check_first(foreign, event)
+        return stored
+    stored = []
+    for event in events:
+        known = inv.session.length
+        stored.append(await core.append(inv, event))
+        _check_first(inv.session.events[known:], event)
     return stored
 
 
@@ -69,6 +88,8 @@ def _check_first(foreign: Sequence[Event], event: Event) -> None:
     Raises:
         NothingToResume: a call that ``event`` answers was answered by one of ``foreign``, which came in just before it.
     """
+    if not event.function_responses:
+        return
     taken = {
         response.id
         for other in foreign
