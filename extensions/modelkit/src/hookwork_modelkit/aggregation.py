@@ -30,16 +30,17 @@ _CUTTING = frozenset(
         "MALFORMED_RESPONSE",
     }
 )
+#: Ends that leave what was said a success, whether they come with it or alone (models AGG-25).
+_NO_ERROR_WITH_CONTENT = frozenset({"MAX_TOKENS", "UNEXPECTED_TOOL_CALL"})
 
 
 class StreamAggregator:
     """Folds the responses of one streamed call; make one per call.
 
-    **One rule for errors**, the one of unstreamed responses (CONV-2, CONV-3): a whole that has parts is a success,
-    whatever its finish reason, which it carries; a whole without parts has the error that was said last, by whichever
-    chunk (AGG-25: a trailing chunk of metadata erases nothing). A chunk without parts at the end of a text, `SAFETY`
-    say, is such an error by itself and none of the whole, because the same turn, unstreamed, has parts: streamed or
-    not, a turn gives the same response (MOD-2). The one exception is a call that was cut off (AGG-32).
+    **Errors**: the one that a chunk said last (AGG-25: a trailing chunk of metadata erases nothing); a text that was
+    only cut short is a success (CONV-2), a call that was cut off is not (AGG-32). So a stream that says `SAFETY` in a
+    chunk without parts, behind some text, has that error beside the text. The content is that of the unstreamed turn
+    (MOD-2), whose error differs there: CONV-2 sees one candidate with parts and takes it for a success.
 
     Each chunk goes through `add`, which gives the partial to yield; `finish` gives the whole response. What a stream
     says about itself is kept as it comes (the last value that is set wins, models AGG-2, AGG-27) and may be set by an
@@ -164,6 +165,7 @@ class StreamAggregator:
             names = ", ".join(repr(name) for name in cut)
             limit = "; raise max_output_tokens or ask for less" if reason == "MAX_TOKENS" else ""
             return reason, f"the answer was cut off inside the arguments of {names}, which was not called{limit}"
-        if has_parts or self.finish_reason == "STOP":
+        code = self.error_code
+        if self.finish_reason == "STOP" or (has_parts and (not code or code in _NO_ERROR_WITH_CONTENT)):
             return None, None
-        return self.error_code or self.finish_reason, self.error_message
+        return code or self.finish_reason, self.error_message
