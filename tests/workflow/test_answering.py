@@ -410,6 +410,30 @@ async def test_ans_3_holds_for_nodes_that_the_tools_of_an_agent_run(kit: Any, in
     assert responses == [{"result": "3"}]
 
 
+async def test_ans_3_an_answer_that_a_changed_question_does_not_take_is_refused_by_its_name(kit: Any) -> None:
+    """The schema of a question changed while another question of the node waited."""
+    schema: Any = str
+
+    def build() -> Any:
+        @node
+        async def ask(value: Any, ctx: NodeContext) -> Any:
+            return [await ctx.request_input("k", schema=schema), await ctx.request_input("l")]
+
+        return Workflow("wf", START >> ask).as_agent()
+
+    lab = kit.Lab(build)
+    (first,) = (await lab.run("hi")).waits_for
+    (second,) = (await answered(lab, {first: "many"})).waits_for
+    schema = int
+    with pytest.raises(InvalidResumeResponse) as caught:
+        await answered(lab, {second: "x"})
+    assert first in str(caught.value)
+    assert "many" not in str(caught.value)
+    schema = str  # the way back that the error names
+    turn = await lab.run(invocation_id=(await lab.events())[-1].invocation_id)
+    assert turn.outcome.output == ["many", "x"]
+
+
 @pytest.mark.parametrize("style", [handoff, rerun])
 async def test_ans_3_a_recorded_answer_that_does_not_fit_counts_as_none(kit: Any, style: Any) -> None:
     """WT-21: written by another kit without a check; the question is asked again and a valid answer works."""

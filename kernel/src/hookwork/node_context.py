@@ -262,13 +262,14 @@ class NodeContext(InvocationContext):
 
         Raises:
             WaitExpired: the deadline passed. A body that lets it pass ends without output, with the route ``expired``.
+            InvalidResumeResponse: ``schema`` has changed since the answer was stored, and the answer does not fit it.
         """
         json_schema, convert = self.node.answer_schema(schema)
         request = RequestInput(
             interrupt_id=self.interrupt_id(key), message=message, payload=payload, response_schema=json_schema
         )
         asking = with_deadline(request_input_event(request, rerun=True), deadline, default)
-        return convert(await self._answer("request_input", key, asking))
+        return self._converted(await self._answer("request_input", key, asking), key, convert)
 
     async def sleep_until(self, moment: datetime | float, *, key: str | None = None) -> None:
         """Pause until a moment (with a time zone, or seconds since 1970); at once when it has passed (workflow WB-22).
@@ -299,7 +300,18 @@ class NodeContext(InvocationContext):
         number = self.next_run(f"wait_event({event})")
         key = event if number == 1 else f"{event}#{number}"
         asking = wait_event_of(self.interrupt_id(key), event=event, schema=json_schema)
-        return convert(await self._answer("wait_event", key, with_deadline(asking, deadline, default)))
+        value = await self._answer("wait_event", key, with_deadline(asking, deadline, default))
+        return self._converted(value, key, convert)
+
+    def _converted(self, value: Any, key: str, convert: Callable[[Any], Any]) -> Any:
+        """An answer as the type that is asked for now; it was checked by what the question said when it was raised."""
+        try:
+            return convert(value)
+        except ValueError as fault:  # those of msgspec and of pydantic are ValueErrors
+            raise InvalidResumeResponse(
+                f"the stored answer to {self.interrupt_id(key)!r} does not fit what node {self.node.name!r} asks for "
+                f"now: {fault}; give the question its former schema, or ask under another key"
+            ) from fault
 
     async def _answer(self, what: str, key: str, asking: Event) -> Any:
         """The answer to a call; without one it is made, unless it is open, and the node pauses."""
