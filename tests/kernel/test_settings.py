@@ -96,6 +96,25 @@ def test_ext_7_environment_wins_over_the_file_and_arguments_over_both(key: str, 
     assert getattr(load(tmp_path, **{variable: "env"}).merged(**{key: None}), key) == "env"
 
 
+@pytest.mark.parametrize(
+    ("variable", "near"),
+    [
+        ("HOOKWORK_SESSION", "HOOKWORK_SESSIONS"),
+        ("HOOKWORK_PLUGINGS", "HOOKWORK_PLUGINS"),
+        ("HOOKWORK_EXTENSION", "HOOKWORK_EXTENSIONS"),
+    ],
+)
+def test_design_6_a_misspelt_variable_is_told_with_the_nearest_name(
+    variable: str, near: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Others may have variables with the prefix (``key_variable`` of a database names one): only a slip is told."""
+    assert load(tmp_path, **{variable: "secret", "HOOKWORK_DB_KEYS": "k", "HOOKWORK_STRICT": "1"}) == NO_SETTINGS
+    (record,) = caplog.records
+    assert variable in record.getMessage()
+    assert near in record.getMessage()
+    assert "secret" not in record.getMessage()
+
+
 @pytest.mark.parametrize("key", LIST_KEYS)
 def test_ext_7_lists_replace(key: str, tmp_path: Path) -> None:
     write(tmp_path, "hookwork.toml", f'{key} = ["a", "b"]\n')

@@ -7,6 +7,7 @@ loads them once and hands them on.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,8 +23,16 @@ TEXT_KEYS = ("app", "agent", "model", "sessions", "artifacts", "memory")
 LIST_KEYS = ("plugins", "disabled")
 KEYS = (*TEXT_KEYS, *LIST_KEYS)
 
+logger = logging.getLogger("hookwork.settings")
+
 #: Names the configuration file; ``none``: read no file.
 CONFIG_VARIABLE = "HOOKWORK_CONFIG"
+
+_PREFIX = "HOOKWORK_"
+#: What variables may say: the keys, and what no file says.
+_VARIABLES = (*(key.upper() for key in KEYS), "CONFIG", "EXTENSIONS", "STRICT")
+#: How like a known name a variable must be to be a slip: others may use the prefix for names of their own.
+_LIKENESS = 0.8
 
 # Any spelling that could make the table (a dependency on hookwork does not): only then is the file parsed, 3 ms.
 _MENTION = rb"""(?m)tool["']?\s*\.\s*["']?hookwork|^\s*["']?hookwork["']?\s*[.=]|hookwork["']?\s*=\s*\{"""
@@ -225,13 +234,27 @@ def _from_file(path: str) -> dict[str, Any]:
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    """The settings given as variables; an empty one counts as unset."""
+    """The settings given as variables; an empty one counts as unset, one that is spelt almost like a key is told."""
     values: dict[str, Any] = {}
-    for key in KEYS:
-        text = environ.get(f"HOOKWORK_{key.upper()}", "").strip()
-        if text:
+    for variable, said in environ.items():
+        if not variable.startswith(_PREFIX):
+            continue
+        name = variable.removeprefix(_PREFIX)
+        if name not in _VARIABLES:
+            _tell_misspelt(name)
+        elif (key := name.lower()) in KEYS and (text := said.strip()):
             values[key] = [part.strip() for part in text.split(",") if part.strip()] if key in LIST_KEYS else text
     return values
+
+
+def _tell_misspelt(name: str) -> None:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, _VARIABLES, n=1, cutoff=_LIKENESS)
+    if near:
+        logger.warning(
+            "environment variable %s is unknown and not read; did you mean %s?", _PREFIX + name, _PREFIX + near[0]
+        )
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
@@ -277,6 +300,13 @@ _current: ContextVar[Settings] = ContextVar("hookwork_current_settings", default
 def current_settings() -> Settings:
     """The settings a provider hook is being asked under, so that it can resolve further names (wrappers)."""
     return _current.get()
+
+
+def settings_in_force() -> Settings:
+    """What a model made of others resolves their names under: the settings of whoever asks for it; in a program that
+    builds it by itself, those that a Runner would read. Raises what `Settings.load` raises."""
+    settings = _current.get()
+    return Settings.load() if settings is NO_SETTINGS else settings
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from hookwork.errors import ConfigurationError, LimitExceeded
 from hookwork.model_streams import open_stream
 from hookwork.platform import timestamp
 from hookwork.resolve import resolve_model
-from hookwork.settings import NO_SETTINGS, Settings, current_settings
+from hookwork.settings import settings_in_force
 from hookwork_budget.meter import Meter
 from hookwork_budget.prices import Prices, total_tokens
 
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 
 #: Options that settings may give.
 _OPTIONS = ("tokens", "cost", "model_calls", "per", "prices")
-
-
-def _settings_in_force() -> Settings:
-    """Those of whoever asks for the model; in a program that builds it by itself, those that a Runner would read."""
-    settings = current_settings()
-    return Settings.load() if settings is NO_SETTINGS else settings
 
 
 class BudgetedModel(Model):
@@ -65,7 +59,7 @@ class BudgetedModel(Model):
         prices: Mapping[str, Any] | None = None,
         name: str = "",
     ) -> None:
-        self.model = resolve_model(model, _settings_in_force())
+        self.model = resolve_model(model, settings_in_force())
         self.name = name or f"budgeted:{self.model.name}"
         self.capabilities = self.model.capabilities
         self._limits = {"tokens": tokens, "cost": cost, "model_calls": model_calls}

@@ -12,7 +12,7 @@ from hookwork.catalogue import did_you_mean
 from hookwork.errors import ConfigurationError
 from hookwork.model_streams import open_stream
 from hookwork.resolve import resolve_model
-from hookwork.settings import NO_SETTINGS, Settings, current_settings
+from hookwork.settings import settings_in_force
 from hookwork_cache.answers import as_hit, is_complete, without_ids
 from hookwork_cache.keys import key_of
 from hookwork_cache.store import Store, check_bounds
@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 
 #: Options that settings may give.
 _OPTIONS = ("ttl", "max_entries", "max_bytes", "include_tools")
-
-
-def _settings_in_force() -> Settings:
-    """Those of whoever asks for the model; in a program that builds it by itself, those that a Runner would read."""
-    settings = current_settings()
-    return Settings.load() if settings is NO_SETTINGS else settings
 
 
 class CachedModel(Model):
@@ -64,7 +58,7 @@ class CachedModel(Model):
         include_tools: bool = False,
         name: str = "",
     ) -> None:
-        self.model = resolve_model(model, _settings_in_force())
+        self.model = resolve_model(model, settings_in_force())
         self.name = name or f"cached:{self.model.name}"
         self.capabilities = self.model.capabilities
         check_bounds(f"model {self.name!r}", ttl=ttl, max_entries=max_entries, max_bytes=max_bytes)

@@ -11,6 +11,7 @@ from hookwork.errors import ConfigurationError
 from hookwork.model import Model, ModelCapabilities, ModelRequest
 from hookwork.records.metadata import ModelResponse
 from hookwork.resolve import resolve_model
+from hookwork.settings import settings_in_force
 from hookwork_llm.model_wrappers.live_pins import PinnedConnection, unpinned
 from hookwork_llm.model_wrappers.shared import (
     addressed_to,
@@ -19,7 +20,6 @@ from hookwork_llm.model_wrappers.shared import (
     close_all,
     common,
     resolved,
-    settings_in_force,
 )
 
 if TYPE_CHECKING:

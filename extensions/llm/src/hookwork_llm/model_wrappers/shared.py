@@ -14,20 +14,13 @@ from hookwork.model import Model, ModelCapabilities, ModelRequest
 from hookwork.model_streams import not_a_response, open_stream
 from hookwork.records.metadata import ModelResponse
 from hookwork.resolve import resolve_model
-from hookwork.settings import NO_SETTINGS, Settings, current_settings
+from hookwork.settings import settings_in_force
 
 #: Key of a response's ``custom_metadata``: the name of the model that answered (models WRP-2).
 ANSWERED_BY = "hookwork_model"
 
 #: Flags that say what a request must avoid: one candidate that needs it is enough.
 _DEMANDS = frozenset({"alternating_roles", "equal_response_counts"})
-
-
-def settings_in_force() -> Settings:
-    """What names are resolved under: the settings of whoever asks for the wrapper; in a program that builds it by
-    itself, those that a Runner would read."""
-    settings = current_settings()
-    return Settings.load() if settings is NO_SETTINGS else settings
 
 
 def resolved(candidates: Iterable[Model | str], kind: str) -> tuple[Model, ...]:
