@@ -56,7 +56,7 @@ def request(layout: Layout) -> AppendRequest:
         key=SessionKey("app", "user", "s"),
         known=known,
         known_ids={"known": 0},
-        entered=enter(say("x", id="new", at=1, delta={"k": 1, "app:a": 1, "user:u": 1}), layout),
+        entered=enter(say("x", id="new", delta={"k": 1, "app:a": 1, "user:u": 1}, timestamp=6e-6), layout),
         mark=6,
         state=FrozenDict({"k": 1}),
         ours=set(),
@@ -94,7 +94,7 @@ def test_db_11_dbp_6_the_row_is_locked_first_and_newer_rows_are_read_behind_it(l
     locks = [name for name in asked if name in ("row", "lock_app", "lock_user", "put_app", "put_user")]
     assert all(locks.index(before) < locks.index(after) for before, after in pairwise(dict.fromkeys(locks)))
     assert isinstance(outcome, Appended)
-    assert outcome.mark == 10, "behind the foreign event"
+    assert outcome.mark == 10, "1 µs behind the foreign event, which is later than the event's own time (DBP-9)"
     assert [stored.event.id for stored in outcome.foreign.events] == ["other"]  # type: ignore[union-attr]
 
 

@@ -15,6 +15,7 @@ from hookwork.records.event import Event
 from hookwork.records.session import Session, is_taken_back, split_state
 from hookwork.telemetry import count_retry
 from hookwork_database.entered import Entered, enter
+from hookwork_database.keys import not_found
 from hookwork_database.layouts.base import Layout
 from hookwork_database.loaded import LoadedCache, LoadedSession, Marker, StoredEvent, end_of, extend
 from hookwork_database.merging import follow, take_foreign
@@ -101,8 +102,6 @@ class Appends:
         try:
             loaded = follow(job.session, loaded)
             if not loaded.alive:
-                from hookwork_database.service import not_found
-
                 raise not_found(loaded.key)
             position = loaded.positions.get(job.entered.event.id)
             if job.more:
@@ -228,8 +227,6 @@ class Appends:
     def _settled(self, loaded: LoadedSession, job: Job, outcome: Outcome) -> Any:
         session, entered = job.session, job.entered
         if isinstance(outcome, Missing):
-            from hookwork_database.service import not_found
-
             loaded.alive = False
             if self._cache.get(loaded.key) is loaded:
                 self._cache.drop(loaded.key)

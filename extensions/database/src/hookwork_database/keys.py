@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from hookwork.errors import ValidationError
+from hookwork.errors import SessionNotFoundError, ValidationError
 from hookwork.records.text import clean
 
 #: Longest id, in characters: the width of the key columns of the google-adk layout (services §4.2).
@@ -19,6 +19,13 @@ class SessionKey(NamedTuple):
     app_name: str
     user_id: str
     id: str
+
+
+def not_found(key: SessionKey) -> SessionNotFoundError:
+    """The error of an absent session."""
+    return SessionNotFoundError(
+        f"no session {key.id!r} of user {key.user_id!r} in app {key.app_name!r}; create it with create_session"
+    )
 
 
 def checked_id(name: str, value: Any, longest: int = MAX_ID) -> str:

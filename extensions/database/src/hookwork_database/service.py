@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from hookwork.errors import BackendError, SessionAlreadyExistsError, SessionNotFoundError, ValidationError
+from hookwork.errors import BackendError, SessionAlreadyExistsError, ValidationError
 from hookwork.platform import new_uuid, random, sleep, timestamp
 from hookwork.records.event import Event, frozen_delta
 from hookwork.records.session import EventLog, Session, split_state
@@ -18,7 +18,7 @@ from hookwork.session_pages import checked_count, place_of, token_of
 from hookwork.telemetry import count_retry
 from hookwork_database.appending import Appends, Job
 from hookwork_database.filters import Filters
-from hookwork_database.keys import MAX_ID, SessionKey, checked_id, checked_key
+from hookwork_database.keys import MAX_ID, SessionKey, checked_id, checked_key, not_found
 from hookwork_database.layouts.base import Layout
 from hookwork_database.loaded import LoadedCache, LoadedSession, StoredEvent, end_of
 from hookwork_database.merging import first_shown, follow, latest, show, work_in
@@ -432,10 +432,3 @@ class ListedSession:
     def __init__(self, owner: DatabaseSessionService, listed: Listed) -> None:
         self.owner = owner
         self.listed = listed
-
-
-def not_found(key: SessionKey) -> SessionNotFoundError:
-    """The error of an absent session."""
-    return SessionNotFoundError(
-        f"no session {key.id!r} of user {key.user_id!r} in app {key.app_name!r}; create it with create_session"
-    )
