@@ -262,6 +262,34 @@ async def test_conf_6_parallel_agents_replay_in_recorded_order(case: Case) -> No
     assert asked == last
 
 
+async def test_conf_6_a_slow_real_tool_does_not_use_up_the_patience_of_others(case: Case) -> None:
+    """In the replay the tool takes more than twice as long as the other agent is ready to wait without progress."""
+    seconds = 0.0
+
+    async def slow() -> dict[str, str]:
+        await asyncio.sleep(seconds)
+        return {"done": "yes"}
+
+    def both(left: Any, right: Any) -> Agent:
+        scripts = {"left": (left, [slow]), "right": (right, [])}
+        agents = [
+            LlmAgent(name=name, model=ScriptedModel(script, name="m"), instruction="Do it.", tools=tools)
+            for name, (script, tools) in scripts.items()
+        ]
+        return ParallelAgent(name="both", sub_agents=agents)
+
+    async with case.runner(both([call("slow", id="c1"), "left"], ["right"])) as runner:
+        await case.play(runner, RECORD)
+    file = case.base / "case" / "generated-recordings.yaml"
+    lefts_first = sorted(case.recordings(), key=lambda entry: entry["agent_name"])
+    file.write_text(yaml.safe_dump({"recordings": lefts_first}))
+    seconds = 1.2
+    replayer = AdkReplayer(case.base, side_effects=True, patience=0.5)
+    async with case.runner(both([], []), replayer) as runner:
+        events = await case.play(runner, REPLAY)
+    assert {event.author: event.text for event in events if event.text} == {"left": "left", "right": "right"}
+
+
 async def test_conf_8_a_call_that_nothing_can_come_before_is_an_error_and_no_wait_for_ever(case: Case) -> None:
     async with case.runner(case.agent("It is clear.")) as runner:
         await case.play(runner, RECORD)

@@ -19,7 +19,9 @@ Json = dict[str, Any]
 #: Makes the runner of a case's agent.
 MakeRunner = Callable[[], Runner]
 
+#: Whose sessions the cases are.
 USER = "conformance_user"
+#: Streaming mode → name of the file with the session that came out.
 SESSIONS = {"none": "generated-session.yaml", "sse": "generated-session-sse.yaml"}
 
 _SPEC_KEYS = {"description", "agent", "initial_state", "user_messages"}
@@ -56,7 +58,7 @@ def read_spec(folder: Path) -> Spec:
     tree = read_yaml(folder / "spec.yaml")
     if not isinstance(tree, dict):
         raise ValidationError(f"{folder / 'spec.yaml'} is no table", path="")
-    _known(tree, _SPEC_KEYS, "")
+    _check_keys(tree, _SPEC_KEYS, "")
     messages = tree.get("user_messages") or []
     if not isinstance(messages, list):
         raise ValidationError("user_messages is a list", path="user_messages")
@@ -71,7 +73,7 @@ def read_spec(folder: Path) -> Spec:
 def _message(entry: Any, path: str) -> Message:
     if not isinstance(entry, dict):
         raise ValidationError(f"{path} is a table", path=path)
-    _known(entry, _MESSAGE_KEYS, path)
+    _check_keys(entry, _MESSAGE_KEYS, path)
     text, content = entry.get("text"), entry.get("content")
     if (text is None) == (content is None):
         raise ValidationError(f"{path} has one of text and content", path=path)
@@ -79,7 +81,7 @@ def _message(entry: Any, path: str) -> Message:
     return Message(said, dict(entry.get("state_delta") or {}))
 
 
-def _known(table: Mapping[str, Any], known: set[str], path: str) -> None:
+def _check_keys(table: Mapping[str, Any], known: set[str], path: str) -> None:
     for key in table:
         if key not in known:
             where = f"{path}.{key}".lstrip(".")

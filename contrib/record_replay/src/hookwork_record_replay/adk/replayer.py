@@ -35,6 +35,8 @@ class _Play:
         self.models = [entry for entry in entries if "llm_recording" in entry]
         self.tools = [entry for entry in entries if "tool_recording" in entry]
         self.used = 0
+        #: real tools that run now.
+        self.running = 0
         self.moved = asyncio.Condition()
         self.missed: ReplayMismatchError | None = None
 
@@ -51,7 +53,8 @@ class AdkReplayer(Plugin):
     Args:
         allowed_base_dir: folders of recordings lie below it.
         side_effects: run the real tools too; what they give, and their errors, are not used.
-        patience: seconds that a model call of a parallel agent waits for those recorded before it.
+        patience: seconds that a model call of a parallel agent waits for those recorded before it; they count anew from
+            each call that is answered, and not while a real tool runs.
         name: the plugin's name.
     """
 
@@ -98,14 +101,16 @@ class AdkReplayer(Plugin):
     async def _turn(self, play: _Play, call: EffectCall) -> Json:
         """The next entry of this agent, once those before it were used."""
         async with play.moved:
-            try:
-                async with asyncio.timeout(self._patience):
-                    while not self._is_next(play, call):
+            while not self._is_next(play, call):
+                try:
+                    async with asyncio.timeout(self._patience):
                         await play.moved.wait()
-            except TimeoutError as error:
-                waits = play.models[play.used].get("agent_name")
-                problem = f"a model call of agent {waits!r} was recorded before it, and none comes"
-                raise self._missed(play, call, problem) from error
+                except TimeoutError as error:
+                    if play.running:
+                        continue  # behind its tool the agent that is waited for goes on
+                    waits = play.models[play.used].get("agent_name")
+                    problem = f"a model call of agent {waits!r} was recorded before it, and none comes"
+                    raise self._missed(play, call, problem) from error
             entry = play.models[play.used]
             play.used += 1
             play.moved.notify_all()
@@ -134,10 +139,13 @@ class AdkReplayer(Plugin):
         else:
             raise self._missed(play, call, f"the recording holds no unused call of {call.tool!r} with these arguments")
         if self._side_effects:
+            play.running += 1
             try:
                 await call.default()
             except Exception:
                 logger.info("tool %r raised while it was replayed", call.tool, exc_info=True)
+            finally:
+                play.running -= 1
         return ToolResult(result=entry["tool_recording"].get("tool_response", {}).get("response"))
 
     def _missed(self, play: _Play, call: EffectCall, problem: str) -> ReplayMismatchError:
