@@ -17,6 +17,7 @@ from hookwork.node import Standing
 from hookwork.node_activation import NodeActivation
 from hookwork.node_cuts import is_failure
 from hookwork.platform import new_uuid, timestamp
+from hookwork.records.content import Content, FunctionResponse, Part
 from hookwork.records.event import Event, NodeInfo
 from hookwork.view import View, segment_name
 from hookwork_workflow.carrying_out import nodes_of
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
     from hookwork.context import InvocationContext, ToolContext
     from hookwork.invocation import Invocation
     from hookwork.node import Node
-    from hookwork.records.history import Record
+    from hookwork.records.history import Call, Record
     from hookwork_workflow.workflow import Workflow
 
 logger = logging.getLogger("hookwork.workflow")
 
-#: Key in `NodeInfo.extra` of the markers: ``begun`` or ``done``.
+#: Key in `NodeInfo.extra` of the markers: ``begun``, ``done`` or, of a question, ``closed``.
 UNDOING = "hookworkUndo"
 #: Segment under the place of what is undone. It is no number, so no graph takes it for a run of a node.
 UNDO = "undo@undo"
@@ -126,7 +127,17 @@ async def undo_all(ctx: InvocationContext | ToolContext, workflow: Workflow, pat
             logger.warning("the undo of node %s failed: %s", done.record.path, type(error).__name__, exc_info=error)
         if activation.status == "paused":
             logger.warning("the undo of node %s waits for an answer, which it cannot", done.record.path)
+    for call in view.open_calls:  # of undos, and of nodes that waited beside the one that failed
+        yield _closed(ctx, call)
     yield _mark(ctx, path, "done")
+
+
+def _closed(ctx: InvocationContext | ToolContext, call: Call) -> Event:
+    """The response to a question that nobody is to answer any more, since the run is over."""
+    closing = FunctionResponse(id=call.id, name=call.name, response={"error": "closed: the workflow was undone"})
+    event = _mark(ctx, call.path, "closed")
+    content = Content(role="user", parts=[Part(function_response=closing)])
+    return event.replace(branch=call.branch, isolation_scope=call.isolation_scope, content=content)
 
 
 def undo_rest(ctx: InvocationContext, workflow: Workflow) -> AsyncGenerator[Event, None]:

@@ -264,10 +264,12 @@ class WorkflowAgent(Agent):
         if record is not None and record.end in record.own[-2:] and ended_by_hook(view):
             return Standing.DONE
         if record is not None and record.own:
-            from hookwork_workflow.undoing import is_undone
+            from hookwork_workflow.undoing import is_undoing, is_undone
 
             if is_undone(view):
                 return Standing.DONE
+            if is_undoing(view):
+                return Standing.PENDING  # whatever is open: nobody answers an undo
         standing: Standing = self.workflow.standing(view)
         return standing
 
