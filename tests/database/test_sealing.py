@@ -19,7 +19,7 @@ from tests.database.test_postgresql import schemas as schemas
 
 from hookwork.errors import BackendError, ConfigurationError, ValidationError
 from hookwork.records.content import Blob, Content, Part
-from hookwork.records.event import new_event
+from hookwork.records.event import EventActions, new_event
 from hookwork.records.session import Session
 from hookwork.resolve import resolve_memory_service, resolve_session_service
 from hookwork.services import SessionService
@@ -376,3 +376,17 @@ def test_bey_16_unused_it_imports_nothing(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+async def test_bey_16_a_rewound_session_says_without_a_key_that_it_is_sealed(tmp_path: Path) -> None:
+    """The marks of a rewind and of a summary, which stay plain, are no reason to call a row broken."""
+    url = f"sqlite:///{tmp_path}/s.db"
+    sealed = DatabaseSessionService(url, cipher=cipher_of_keys(NEW))
+    session = await sealed.create_session(**KEY)
+    await sealed.append_event(session, new_event("inv-1", actions=EventActions(rewind_before_invocation_id="inv-0")))
+    await sealed.close()
+    plain = DatabaseSessionService(url)
+    with pytest.raises(SealError) as refusal:
+        await plain.get_session(**KEY)
+    assert refusal.value.code == "no_key"
+    await plain.close()

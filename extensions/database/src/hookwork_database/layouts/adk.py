@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from hookwork.errors import ValidationError
 from hookwork.records.event import Event
 from hookwork_database.documents import event_document, event_of_document
 from hookwork_database.layouts.base import Layout
 from hookwork_database.moments import epoch_of_micros, micros_of_epoch, micros_of_text, text_of
-from hookwork_database.sealing import MARK, without_key
+from hookwork_database.sealing import MARK, sealed_token, without_key
 
 
 class DocumentLayout(Layout):
@@ -25,7 +26,12 @@ class DocumentLayout(Layout):
 
     def decode(self, columns: tuple[Any, ...], id: str) -> Event:
         data = columns[1] if self.sealing is None else self.sealing.opened_event(columns[1], id)
-        event = event_of_document(data, id=id, invocation_id=columns[0])
+        try:
+            event = event_of_document(data, id=id, invocation_id=columns[0])
+        except ValidationError:
+            if self.sealing is None and sealed_token(data) is not None:  # its mark for queries has another type
+                raise without_key(f"event {id!r}") from None
+            raise
         if event.extra is not None and MARK in event.extra:
             raise without_key(f"event {id!r}")
         return event
