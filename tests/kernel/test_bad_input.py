@@ -273,8 +273,12 @@ def _returns_text(ctx: CallbackContext) -> Any:
     return "hello"
 
 
-async def _deletes_from_body(ctx: InvocationContext) -> AsyncIterator[Event]:
+def _closed_state(ctx: CallbackContext) -> None:
     del ctx.state["cart"]
+
+
+async def _deletes_from_body(ctx: InvocationContext) -> AsyncIterator[Event]:
+    ctx.state.delete("cart")
     yield Event()
 
 
@@ -291,6 +295,7 @@ FAULTS: list[tuple[str, dict[str, Any], type[HookworkError], str]] = [
         ConfigurationError,
         "before_agent callback returned str",
     ),
+    ("callback deletes state", {"before_agent": _closed_state}, StateMutationError, r"ctx.state\['cart'\] = None"),
     ("body deletes state", {"body": _deletes_from_body}, UnsupportedInContext, "read-only here, so 'cart'"),
 ]
 

@@ -136,7 +136,7 @@ async def test_rew_3_a_rewind_gives_back_what_was_deleted_and_deletes_again() ->
     def before(ctx: CallbackContext) -> None:
         value: Any = next(wanted)
         if value is DELETED:
-            del ctx.state["k"]
+            ctx.state.delete("k")
         else:
             ctx.state["k"] = value["k"]
 

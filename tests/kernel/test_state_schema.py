@@ -103,7 +103,7 @@ async def test_bey_3_what_fits_passes() -> None:
         ctx.state["size"] = None
         ctx.state["tags"] = ["gone"]
         ctx.state["app:anything"] = ctx.state["user:anything"] = ctx.state["temp:anything"] = object.__name__
-        del ctx.state["tags"]
+        ctx.state.delete("tags")
 
     state = await _run(_runner(Model, before, {"size": 5}), state_delta={"count": 3})
     assert state == {

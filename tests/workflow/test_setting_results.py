@@ -359,7 +359,7 @@ async def test_state_3_a_declared_key_may_be_deleted(kit: Any) -> None:
     @node
     async def drop(given: str, ctx: NodeContext) -> bool:
         ctx.state["n"] = 1
-        del ctx.state["n"]
+        ctx.state.delete("n")
         return "n" in ctx.state
 
     lab = kit.Lab(Workflow("wf", START >> drop, state_schema={"n": int}).as_agent)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
-from hookwork.errors import ContextClosedError, UnsupportedInContext, ValidationError
+from hookwork.errors import ContextClosedError, StateMutationError, UnsupportedInContext, ValidationError
 from hookwork.records.deleted import DELETED
 from hookwork.records.frozen import freeze_at, thaw
 from hookwork.records.session import Session
@@ -265,10 +265,11 @@ class State(MutableMapping[str, Any]):
             )
         self._live.write(self._buffer, key, value)
 
-    def __delitem__(self, key: str) -> None:
-        if self._buffer is not None and key not in self:
-            raise KeyError(f"no state value {key!r} to delete; state.delete({key!r}) passes over an absent one")
-        State.__setitem__(self, key, DELETED)
+    def __delitem__(self, key: str) -> NoReturn:
+        raise StateMutationError(
+            f"`del` takes no state value away (core DLT-1); assign None, which every kit reads alike: "
+            f"ctx.state[{key!r}] = None, or delete the key for good: ctx.state.delete({key!r})"
+        )
 
     def delete(self, key: str) -> None:
         """Delete a value: the key is absent from now on, and after it is stored for every reader (BEY-13).
