@@ -11,6 +11,8 @@ import msgspec
 from hookwork.errors import HookworkError
 from hookwork.platform import new_uuid
 from hookwork_console.session_artifacts import ArtifactLine, ArtifactWriter
+from hookwork_console.session_references import moved_event
+from hookwork_console.session_store import Key
 
 if TYPE_CHECKING:
     from hookwork.records.event import Event
@@ -110,6 +112,7 @@ class _Writer:
         self._id = (new_uuid() if fresh else plan.id) if own_ids else None
         self._place = {"app_name": plan.app_name, "user_id": plan.user_id}
         self._handle: Session | None = None
+        self._source = Key(plan.app_name, plan.user_id, plan.id)
         self._artifacts = artifacts
         self._files: ArtifactWriter | None = None
         self._events = self._versions = 0
@@ -120,6 +123,7 @@ class _Writer:
 
     async def begin(self, line: SessionLine) -> None:
         """Make the session."""
+        self._source = Key(line.app_name, line.user_id, line.id)
         own = {key: value for key, value in line.state.items() if not key.startswith((*_SHARED, "temp:"))}
         await _whole(self._create(own))
         handle = self._opened()
@@ -141,7 +145,8 @@ class _Writer:
         if event.partial:
             return
         self._written.update((k, v) for k, v in event.actions.state_delta.items() if k.startswith(_SHARED))
-        await self._service.append_event(self._opened(), event)
+        target = Key(**self._place, session_id=self._opened().id)
+        await self._service.append_event(self._opened(), moved_event(event, self._source, target))
         self._events += 1
 
     async def save(self, line: ArtifactLine) -> None:
