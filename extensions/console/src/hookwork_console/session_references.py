@@ -1,7 +1,7 @@
 """References to files of a session that is stored under another app, user or id (services BEY-19, BEY-7).
 
-An event names a file by the app, user and session it belongs to. Where an import puts the session under other names, its
-files go with it, and so must what names them.
+An event names a file by the app, user and session it belongs to. Where an import puts the session under other names,
+its files go with it, and so must what names them.
 """
 
 from __future__ import annotations
