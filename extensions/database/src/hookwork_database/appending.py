@@ -9,11 +9,9 @@ from functools import partial
 from typing import Any
 
 from hookwork.errors import BackendError, EventConflictError, HookworkError, StaleSessionError
-from hookwork.platform import random, sleep
 from hookwork.records.deleted import DELETED, applied, delta_of, is_deleting
 from hookwork.records.event import Event
 from hookwork.records.session import Session, is_taken_back, split_state
-from hookwork.telemetry import count_retry
 from hookwork_database.entered import Entered, enter
 from hookwork_database.keys import not_found
 from hookwork_database.layouts.base import Layout
@@ -21,11 +19,9 @@ from hookwork_database.loaded import LoadedCache, LoadedSession, Marker, StoredE
 from hookwork_database.merging import follow, take_foreign
 from hookwork_database.moments import moment_of
 from hookwork_database.reading import known_of
+from hookwork_database.retries import RETRIES, back_off
 from hookwork_database.store import Store
 from hookwork_database.writing import Appended, AppendRequest, Existing, Missing, Outcome, Stale
-
-#: How often an append that lost a race inside the database is tried again (services DB-12); delays in seconds.
-_RETRIES, _BASE_DELAY, _LONGEST_DELAY = 5, 0.01, 0.5
 
 
 class Job:
@@ -160,8 +156,7 @@ class Appends:
 
     def _done(self, loaded: LoadedSession, job: Job, outcome: Outcome | None, error: BaseException | None) -> None:
         """The database has answered. Log and handle follow even when nobody waits any more (spec DBP-2)."""
-        if isinstance(error, BackendError) and error.retryable and job.retries < _RETRIES:
-            job.retries += 1
+        if isinstance(error, BackendError) and error.retryable and job.retries < RETRIES:
             task = asyncio.get_running_loop().create_task(self._again(loaded, job), context=job.context)
             self._retrying.add(task)
             task.add_done_callback(self._retrying.discard)
@@ -189,8 +184,8 @@ class Appends:
                 self._start(loaded, job)
 
     async def _again(self, loaded: LoadedSession, job: Job) -> None:
-        count_retry()
-        await sleep(random() * min(_LONGEST_DELAY, _BASE_DELAY * 2**job.retries))
+        await back_off(job.retries)
+        job.retries += 1
         self._send(loaded, job)
 
     # --- its outcome --------------------------------------------------------------------------------------------------

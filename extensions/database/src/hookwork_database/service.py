@@ -10,12 +10,11 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from hookwork.errors import BackendError, SessionAlreadyExistsError, ValidationError
-from hookwork.platform import new_uuid, random, sleep, timestamp
+from hookwork.platform import new_uuid, timestamp
 from hookwork.records.event import Event, frozen_delta
 from hookwork.records.session import EventLog, Session, split_state
 from hookwork.services import SessionCapabilities, SessionPage, SessionService, check_batch
 from hookwork.session_pages import checked_count, place_of, token_of
-from hookwork.telemetry import count_retry
 from hookwork_database.appending import Appends, Job
 from hookwork_database.filters import Filters
 from hookwork_database.keys import MAX_ID, SessionKey, checked_id, checked_key, not_found
@@ -25,19 +24,12 @@ from hookwork_database.merging import first_shown, follow, latest, show, work_in
 from hookwork_database.moments import micros_of_epoch, moment_of
 from hookwork_database.plans import LIST_START, Listed, delete_user, events_behind, list_page
 from hookwork_database.reading import NOTHING, Snapshot, Want, known_of
+from hookwork_database.retries import RETRIES, back_off
 from hookwork_database.sealing import Cipher, use_cipher
 from hookwork_database.store import Store
 from hookwork_database.windows import index_of, pairs_closed
 
-#: How often an operation that lost a race inside the database is tried (services DB-12); delays in seconds.
-ATTEMPTS, _BASE_DELAY, _LONGEST_DELAY = 5, 0.01, 0.5
 _CAPABILITIES = SessionCapabilities(max_id_length=MAX_ID, deletes_state=True, atomic_batches=True, erases_users=True)
-
-
-async def back_off(attempt: int) -> None:
-    """Wait before try number ``attempt`` + 1: full jitter, doubling, capped."""
-    count_retry()
-    await sleep(random() * min(_LONGEST_DELAY, _BASE_DELAY * 2**attempt))
 
 
 class DatabaseSessionService(SessionService):
@@ -113,7 +105,7 @@ class DatabaseSessionService(SessionService):
         await self._retried(self._store.create_schema)
 
     async def _retried(self, attempt: Any, *arguments: Any) -> Any:
-        for tried in range(ATTEMPTS):
+        for tried in range(RETRIES):
             try:
                 return await attempt(*arguments)
             except BackendError as error:
