@@ -37,7 +37,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("rule", "base", "current", "mine", "expected"), VALUES)
 def test_bey_10_what_the_rules_make_of_values(rule: str, base: Any, current: Any, mine: Any, expected: Any) -> None:
-    assert merged_value(rules_of({"k": rule}, "app 'a'")["k"], base, current, mine) == expected
+    assert merged_value(rules_of({"k": rule}, "app 'a'")["k"], base, mine, current) == expected
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_bey_10_what_the_rules_make_of_values(rule: str, base: Any, current: Any
 )
 def test_bey_10_what_does_not_fit_is_not_merged(rule: str, base: Any, current: Any, mine: Any) -> None:
     with pytest.raises(CannotMerge):
-        merged_value(rules_of({"k": rule}, "app 'a'")["k"], base, current, mine)
+        merged_value(rules_of({"k": rule}, "app 'a'")["k"], base, mine, current)
 
 
 @pytest.mark.parametrize(

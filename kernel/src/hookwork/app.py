@@ -62,7 +62,7 @@ class App:
         check_app_name(self.name)
         if not isinstance(self.root, Agent):
             raise ConfigurationError(f"app {self.name!r}: root must be an agent, not {type(self.root).__name__}")
-        self.state_rules()
+        self.state_rules()  # a wrong rule is told where it is written
 
     def state_rules(self) -> Mapping[str, Rule] | None:
         """State key → how a concurrent write of it is merged; None when no key is. Raises ConfigurationError."""

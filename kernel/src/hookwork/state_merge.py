@@ -99,7 +99,7 @@ def rules_of(declared: Mapping[str, Any], where: str) -> dict[str, Rule]:
     return rules
 
 
-def merged_value(rule: Rule, base: Any, current: Any, mine: Any) -> Any:
+def merged_value(rule: Rule, base: Any, mine: Any, current: Any) -> Any:
     """What a rule makes of three values. Raises CannotMerge."""
     if mine is DELETED and rule is not _last:
         raise CannotMerge("a deleted value only merges by 'last'")
@@ -111,7 +111,7 @@ async def append_merging(service: SessionService, session: Session, event: Event
 
     Raises:
         StaleSessionError: a common key has no rule, its rule does not fit the values, or others were quicker too often.
-        and whatever `SessionService.append_event` raises.
+        Exception: what `SessionService.append_event` raises.
     """
     rules = live.rules or {}
     tried = 0
@@ -172,7 +172,7 @@ def _merged(
 
 
 def _moved(live: LiveState, key: str, rule: Rule, base: Any, current: Any, mine: Any) -> Any:
-    value = merged_value(rule, base, current, mine)
+    value = merged_value(rule, base, mine, current)
     if value is DELETED:
         return value
     frozen = freeze_at(value, key)

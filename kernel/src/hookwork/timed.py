@@ -14,7 +14,7 @@ from hookwork import platform
 from hookwork.asking import waiting_event
 from hookwork.errors import InvalidResumeResponse, NodeFailed, ValidationError
 from hookwork.records.content import FunctionCall
-from hookwork.records.history import WAIT
+from hookwork.records.history import EXPIRED_KEY, WAIT
 
 if TYPE_CHECKING:
     from hookwork.records.event import Event
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Keys of a call's arguments. Moments are seconds since 1970 UTC, as event times are.
 UNTIL, EVENT, EXPIRES_AT, DEFAULT_ANSWER = "until", "event", "expiresAt", "defaultAnswer"
 #: The response to a call whose time ran out without a default answer.
-EXPIRY: Mapping[str, Any] = {"hookworkExpired": True}
+EXPIRY: Mapping[str, Any] = {EXPIRED_KEY: True}
 #: Where a node goes on whose question was not answered in time.
 EXPIRED_ROUTE = "expired"
 

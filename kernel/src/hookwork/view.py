@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hookwork.errors import ConfigurationError
 from hookwork.node import Standing
 from hookwork.records.event import Event
-from hookwork.records.history import Call, HistoryIndex, Record, parents
+from hookwork.records.history import EXPIRED_KEY, Call, HistoryIndex, Record, parents
 
 if TYPE_CHECKING:
     from hookwork.agent import Agent
@@ -176,7 +176,7 @@ class View:
         """
         given = call.answer
         payload = given.payload if given is not None else None
-        if isinstance(payload, Mapping) and "hookworkExpired" in payload:
+        if isinstance(payload, Mapping) and EXPIRED_KEY in payload:
             from hookwork.timed import EXPIRED, is_expiry
 
             if is_expiry(payload):

@@ -27,7 +27,6 @@ Take = Callable[[ArtifactKey, Version], T]
 #: How often a version is read again that was replaced meanwhile.
 _READS = 10
 
-
 #: How often an erased user's folder is emptied while somebody still saves into it.
 _TRIES = 5
 

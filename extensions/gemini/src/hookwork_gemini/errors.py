@@ -15,8 +15,9 @@ from hookwork_modelkit.retry_after import seconds_of
 
 _RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 _QUOTA_FAILURE = "type.googleapis.com/google.rpc.QuotaFailure"
-_PLAIN = re.compile(r"[\w./-]{1,120}")
 _ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
+#: What a quota may be called to be shown in an error: nothing that a service could put a secret or a prompt into.
+_PLAIN = re.compile(r"[\w./-]{1,120}")
 
 _NO_CREDENTIALS = (
     "set GOOGLE_CLOUD_PROJECT and Application Default Credentials, or give project, location and credentials"

@@ -26,7 +26,7 @@ def create_model(name: str, settings: dict[str, Any]) -> Model | None:
     """
     if not name.startswith((_FALLBACK, _REDACTED)):
         return None
-    on_auth, redact = _table(settings)
+    on_auth, redact = _options(settings)
     if name.startswith(_REDACTED):
         from hookwork_llm.model_wrappers.redacting import RedactedModel
 
@@ -42,7 +42,8 @@ def create_model(name: str, settings: dict[str, Any]) -> Model | None:
     return FallbackModel([part for part in names if part], name=name, on_auth=on_auth)
 
 
-def _table(settings: dict[str, Any]) -> tuple[bool, list[str] | None]:
+def _options(settings: dict[str, Any]) -> tuple[bool, list[str] | None]:
+    """Values of `_ON_AUTH` and `_REDACT`. Raises ConfigurationError."""
     from hookwork.catalogue import did_you_mean
     from hookwork.errors import ConfigurationError
 

@@ -17,6 +17,8 @@ from hookwork.records.frozen import FrozenDict
 
 #: The function name of a wait for a moment or an event, which no person needs to answer (workflow WB-22).
 WAIT = "hookwork_wait"
+#: Key of the response to a call whose time ran out.
+EXPIRED_KEY = "hookworkExpired"
 KINDS = {
     "adk_request_confirmation": "confirmation",
     "adk_request_input": "input",
@@ -313,7 +315,7 @@ class HistoryIndex:
             record.calls.clear()
 
     def _note_task(self, invocation: str, path: str, scope: str) -> None:
-        """A scope is spoken in for the first time; is it that of the place, or of one above it?"""
+        """Note whose own scope it is that is spoken in for the first time: that of the place, or of one above it."""
         for place in (path, *parents(path)):
             if scope == place_scope(invocation, place):
                 self.tasks.setdefault(invocation, []).append(self.records[invocation, place])
