@@ -95,6 +95,7 @@ def decide(
         scope = open_task_scope(session) if session.log.has_scopes else None
         task = find_task() if find_task is not None and session.log.has_scopes else None
         if task is not None and (scope is None or task.spoke > _spoke(session, scope)):
+            _check_talk_unchanged(session, task.scope, tree)
             waiting, chosen = task, task.invocation_id
             messages = [(task.scope, content) for _, content in messages]
         elif scope is not None:
@@ -280,6 +281,14 @@ def _check_unchanged(question: Event, path: str, tree: AgentTree) -> None:
         place = f"{place}/{segment}" if place else segment
         if (agent := tree.find(segment.partition("@")[0])) is not None:
             agent.check_unchanged(question, place)
+
+
+def _check_talk_unchanged(session: Session, scope: str, tree: AgentTree) -> None:
+    """The same for a node that talks: what it said last is the question that the user's words answer."""
+    index = session.history()
+    record = index.record(*index.scope_paths[scope])
+    if record is not None and record.own:
+        _check_unchanged(session.events[record.own[-1]], record.path, tree)
 
 
 def _check_answer(call: Call, response: FunctionResponse, tree: AgentTree) -> None:

@@ -167,7 +167,8 @@ class Scheduler:
                 first[0] = False
                 if len(self.progress.graph.predecessors(activity.name)) > 1:
                     extra[TRIGGERS] = {activity.path: [trigger.source for trigger in activity.triggers]}
-            if event.long_running_tool_ids:
+            talks = event.isolation_scope != self.ctx.isolation_scope  # what a task says asks too (WB-6)
+            if event.long_running_tool_ids or talks:
                 extra[GRAPHS] = {self.ctx.path: self._fingerprint}
             if extra:
                 event = _with_extra(event, extra)
