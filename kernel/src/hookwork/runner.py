@@ -115,27 +115,34 @@ class Runner:
         self.plugins = tuple(resolve.resolve_plugins(_chosen_plugins(plugins, app, self.settings), self.settings))
         self.hooks = Hooks(self.plugins)
         self._services = self._resolved_services(app, sessions=sessions, artifacts=artifacts, memory=memory)
-        self.setup = Setup(
+        self.setup = self._set_up(app, model, events_compaction)
+        self._live: set[RunCore] = set()
+        self._closed = False
+        self._threads = tool_threads
+        self._pool: ThreadPoolExecutor | None = None
+        self._sync_loop: LoopThread | None = None
+
+    def _set_up(self, app: App | None, model: Any, events_compaction: Any) -> Setup:
+        """What all runs share; every agent is prepared, so that what does not fit together is told at once."""
+        from hookwork import resolve
+
+        setup = Setup(
             tree=self.tree,
             resolve=lambda name: resolve.resolve_model(name, self.settings),
             model_override=model,
             plugins=self.plugins,
             pool=self._thread_pool,
         )
-        self.setup.default_model = self.settings.model
+        setup.default_model = self.settings.model
         if app is not None:
-            self.setup.state_check, self.setup.state_rules = app.state_check(), app.state_rules()
+            setup.state_check, setup.state_rules = app.state_check(), app.state_rules()
         if events_compaction is None and app is not None:
             events_compaction = app.events_compaction
         if events_compaction is not None:
-            self.setup.compaction = _bound(events_compaction, self.setup, self.settings)
+            setup.compaction = _bound(events_compaction, setup, self.settings)
         for agent in self.tree:
-            self.setup.prepared[id(agent)] = agent.prepare(self.setup)
-        self._live: set[RunCore] = set()
-        self._closed = False
-        self._threads = tool_threads
-        self._pool: ThreadPoolExecutor | None = None
-        self._sync_loop: LoopThread | None = None
+            setup.prepared[id(agent)] = agent.prepare(setup)
+        return setup
 
     @classmethod
     def in_memory(cls, agent_or_app: Agent | App, **options: Any) -> Self:
