@@ -140,12 +140,8 @@ def _closed(ctx: InvocationContext | ToolContext, call: Call) -> Event:
     return event.replace(branch=call.branch, isolation_scope=call.isolation_scope, content=content)
 
 
-def undo_rest(ctx: InvocationContext, workflow: Workflow) -> AsyncGenerator[Event, None]:
+async def undo_rest(ctx: InvocationContext, workflow: Workflow) -> AsyncGenerator[Event, None]:
     """Go on with undoing that another process began; raises NodeFailed at its end, as the workflow had failed."""
-    return _undo_rest(ctx, workflow)
-
-
-async def _undo_rest(ctx: InvocationContext, workflow: Workflow) -> AsyncGenerator[Event, None]:
     if not is_undone(ctx.view):
         async with aclosing(undo_all(ctx, workflow, ctx.path)) as events:
             async for event in events:
