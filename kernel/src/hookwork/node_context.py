@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hookwork import platform
@@ -18,6 +19,7 @@ from hookwork.errors import (
     MultipleOutputs,
     MultipleRoutes,
     NodeFailed,
+    ValidationError,
 )
 from hookwork.node import Pause
 from hookwork.records.event import Event, RequestInput
@@ -261,6 +263,7 @@ class NodeContext(InvocationContext):
             default: what it answers then; without one `WaitExpired` is raised here.
 
         Raises:
+            ValidationError: ``default`` does not fit ``schema``, or comes without a deadline.
             WaitExpired: the deadline passed. A body that lets it pass ends without output, with the route ``expired``.
             InvalidResumeResponse: ``schema`` has changed since the answer was stored, and the answer does not fit it.
         """
@@ -269,7 +272,8 @@ class NodeContext(InvocationContext):
             interrupt_id=self.interrupt_id(key), message=message, payload=payload, response_schema=json_schema
         )
         asking = with_deadline(request_input_event(request, rerun=True), deadline, default)
-        return self._converted(await self._answer("request_input", key, asking), key, convert)
+        value = await self._answer("request_input", key, asking, partial(_check_default, key, default, convert))
+        return self._converted(value, key, convert)
 
     async def sleep_until(self, moment: datetime | float, *, key: str | None = None) -> None:
         """Pause until a moment (with a time zone, or seconds since 1970); at once when it has passed (workflow WB-22).
@@ -300,7 +304,8 @@ class NodeContext(InvocationContext):
         number = self.next_run(f"wait_event({event})")
         key = event if number == 1 else f"{event}#{number}"
         asking = wait_event_of(self.interrupt_id(key), event=event, schema=json_schema)
-        value = await self._answer("wait_event", key, with_deadline(asking, deadline, default))
+        asking = with_deadline(asking, deadline, default)
+        value = await self._answer("wait_event", key, asking, partial(_check_default, key, default, convert))
         return self._converted(value, key, convert)
 
     def _converted(self, value: Any, key: str, convert: Callable[[Any], Any]) -> Any:
@@ -313,14 +318,19 @@ class NodeContext(InvocationContext):
                 f"now: {fault}; give the question its former schema, or ask under another key"
             ) from fault
 
-    async def _answer(self, what: str, key: str, asking: Event) -> Any:
-        """The answer to a call; without one it is made, unless it is open, and the node pauses."""
+    async def _answer(self, what: str, key: str, asking: Event, check: Callable[[], None] | None = None) -> Any:
+        """The answer to a call; without one it is made, unless it is open, and the node pauses.
+
+        ``check``: called before the call is made.
+        """
         attempt = self._attempt(what)
         value = self.resumed_input(asking.long_running_tool_ids[0])
         if value is EXPIRED:
             raise WaitExpired(key, self.path)
         if value is not MISSING:
             return value
+        if check is not None:
+            check()
         await attempt.ask(asking)
         from hookwork.starting import others_finish
 
@@ -352,3 +362,17 @@ class NodeContext(InvocationContext):
                 except InvalidResumeResponse:
                     found.pop(call.id, None)  # recorded by another kit without a check: as good as none (ANS-3)
         return found
+
+
+def _check_default(key: str, default: Any, convert: Callable[[Any], Any]) -> None:
+    """Raises ValidationError when a default answer does not fit: whoever keeps the time could never give it."""
+    if default is NO_DEFAULT:
+        return
+    try:
+        convert(default)
+    except ValueError as fault:
+        raise ValidationError(
+            f"the default answer to {key!r} does not fit its schema: {fault}; give another one, or a schema that takes "
+            "it",
+            path="default",
+        ) from fault

@@ -20,12 +20,13 @@ def answer_schema(schema: Any) -> tuple[dict[str, Any] | None, Callable[[Any], A
 
     ``schema``: a JSON schema or a type. Raises ConfigurationError for a type that JSON cannot hold.
     """
-    if schema is None or isinstance(schema, Mapping):
-        return (dict(schema) if schema is not None else None), lambda value: value
-    checker = schema_of(schema)
-    if checker is None or checker.raw is None:
+    if schema is None:
         return None, lambda value: value
-    return checker.raw, lambda value: checker.validate(thaw(value))
+    checker = schema_of(schema)
+    given = dict(schema) if isinstance(schema, Mapping) else None
+    if checker is None or checker.raw is None:
+        return given, lambda value: value
+    return given or checker.raw, lambda value: checker.validate(thaw(value))
 
 
 def checked_answer(call: Call, payload: Any) -> Any:
