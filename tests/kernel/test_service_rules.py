@@ -15,7 +15,7 @@ from hookwork.effects import EffectCall
 from hookwork.errors import ConfigurationError, StateMutationError
 from hookwork.records.codec import dump, load
 from hookwork.records.content import Blob, Content
-from hookwork.records.session import Session, merge_state, split_state
+from hookwork.records.session import EventLog, Session, split_state
 from hookwork.services import ArtifactService, MemoryEntry, MemoryService, SessionService
 from hookwork_inmemory import InMemoryMemoryService, InMemorySessionService
 from hookwork_testkit import make_context
@@ -139,8 +139,15 @@ def test_sta_4_a_delta_splits_into_three_maps_in_order() -> None:
 
 def test_sta_3_session_keys_first_then_app_then_user_and_later_wins() -> None:
     """Only a session key that bears a prefix itself can meet another; stores never make one, foreign rows may."""
-    merged = merge_state({"k": "app"}, {"k": "user"}, {"k": "own", "app:k": "hidden"})
-    assert list(merged.items()) == [("k", "own"), ("app:k", "app"), ("user:k", "user")]
+    where: dict[str, Any] = {"app_name": "a", "user_id": "u", "id": "s", "log": EventLog(), "revision": "1"}
+    own = {"k": "own", "app:k": "hidden", "app:z": "shown"}
+    merged = Session(**where, session_state=own, app_state={"k": "app"}, user_state={"k": "user"}).state
+    assert list(merged.items()) == [("k", "own"), ("app:k", "app"), ("app:z", "shown"), ("user:k", "user")]
+    assert len(merged) == 4
+    assert "app:z" in merged
+    assert "app:absent" not in merged
+    with pytest.raises(KeyError, match="app:absent"):
+        merged["app:absent"]
 
 
 async def test_sta_6_a_failed_append_drops_what_was_written_through_the_context() -> None:

@@ -15,7 +15,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from hookwork.errors import ContextClosedError, StateMutationError, UnsupportedInContext, ValidationError
 from hookwork.records.deleted import DELETED
-from hookwork.records.session import EventLog, Session, merge_state, split_state
+from hookwork.records.session import EventLog, Session, split_state
 from hookwork.state import DeltaBuffer, LiveState, Settled, State
 
 
@@ -473,8 +473,9 @@ TestInv6LiveState = LiveStateMachine.TestCase
 
 @given(st.dictionaries(st.sampled_from(["a", "app:temp:x", "user:b", "temp:c", "app:", "user:"]), st.integers()))
 def test_sta_1_to_4_split_and_merge(delta: dict[str, int]) -> None:
-    app, user, own = split_state(delta)
-    assert merge_state(app, user, own) == {key: value for key, value in delta.items() if not key.startswith("temp:")}
+    app, _, _ = split_state(delta)
+    merged = make_session(**delta).state
+    assert dict(merged) == {key: value for key, value in delta.items() if not key.startswith("temp:")}
     assert [f"app:{key}" for key in app] == [key for key in delta if key.startswith("app:")]
 
 

@@ -155,7 +155,10 @@ class EventsView(Sequence[Event]):
 
 
 class StateView(Mapping[str, Any]):
-    """A session's merged state as of its handle: session keys, then ``app:`` and ``user:`` ones. Read-only (STA-5)."""
+    """A session's merged state as of its handle: session keys, then ``app:`` and ``user:`` ones. Read-only (STA-5).
+
+    Of equal keys the later one is shown (STA-3): stores make no session key with a prefix, foreign rows may have one.
+    """
 
     __slots__ = ("_session",)
 
@@ -166,9 +169,9 @@ class StateView(Mapping[str, Any]):
         session = self._session
         if key in session.temp_state:
             return session.temp_state[key]
-        if key.startswith("app:"):
+        if key.startswith("app:") and key[4:] in session.app_state:
             return session.app_state[key[4:]]
-        if key.startswith("user:"):
+        if key.startswith("user:") and key[5:] in session.user_state:
             return session.user_state[key[5:]]
         return session.session_state[key]
 
@@ -190,7 +193,7 @@ class StateView(Mapping[str, Any]):
         keys = [*session.session_state]
         keys += [f"app:{key}" for key in session.app_state]
         keys += [f"user:{key}" for key in session.user_state]
-        return [*keys, *session.temp_state]
+        return list(dict.fromkeys([*keys, *session.temp_state]))
 
     def _refuse(self, key: str, *_: Any) -> NoReturn:
         raise StateMutationError(
@@ -379,15 +382,6 @@ def split_state(delta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
         elif not key.startswith("temp:"):
             own[key] = value
     return app, user, own
-
-
-def merge_state(app: Mapping[str, Any], user: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The state a caller sees (STA-3)."""
-    return {
-        **own,
-        **{f"app:{key}": value for key, value in app.items()},
-        **{f"user:{key}": value for key, value in user.items()},
-    }
 
 
 def without_temp(event: Event) -> Event:
