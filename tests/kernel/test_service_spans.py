@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 from tests.kernel.test_telemetry import exporter as exporter
 
-from hookwork import Agent, Event, InvocationContext, Runner, Settings, ToolContext, text_content
+from hookwork import Agent, Event, InvocationContext, RunConfig, Runner, Settings, ToolContext, text_content
 from hookwork.errors import ArtifactNotFoundError, BackendError, SessionNotFoundError, ValidationError
 from hookwork.platform import use_replaying
 from hookwork.records.content import Part
@@ -37,7 +37,9 @@ async def body(ctx: InvocationContext) -> AsyncIterator[Event]:
 
 
 def runner(**services: Any) -> Runner:
-    return Runner.in_memory(Agent(name="root", body=body), settings=Settings(), **services)
+    return Runner.in_memory(
+        Agent(name="root", body=body), settings=Settings(), config=RunConfig(trace_services=True), **services
+    )
 
 
 def of_services(exporter: InMemorySpanExporter) -> list[ReadableSpan]:
@@ -242,7 +244,7 @@ async def test_bey_18_an_agent_tools_own_run_has_one_span_for_a_call(exporter: I
     helper = LlmAgent(name="helper", description="Helps.", model=ScriptedModel([call("keep"), "kept"]), tools=[keep])
     model = ScriptedModel([call("helper", request="Keep it."), "done"])
     root = LlmAgent(name="root", model=model, tools=[AgentTool(helper)])
-    async with Runner.in_memory(root, settings=Settings()) as made:
+    async with Runner.in_memory(root, settings=Settings(), config=RunConfig(trace_services=True)) as made:
         await made.run(user_id="u", session_id="s-1", message="hi").wait()
     saves = [span for span in of_services(exporter) if span.name == "artifacts save_artifact"]
     (attributes,) = [dict(span.attributes or {}) for span in saves]

@@ -36,12 +36,15 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         save_input_blobs_as_artifacts: inline data of the message becomes artifacts.
         max_llm_calls: model calls of the invocation, all agents together; 0 or less: unlimited.
         custom_metadata: merged into every event of the run; keys starting ``hookwork_`` or ``adk_`` are refused.
+        trace_services: a span for each call of a session, artifact or memory service too, where a tracer is on; without
+            it a run has the spans of its agents, models, tools and nodes (crosscutting TEL-13).
     """
 
     streaming_mode: str = "none"
     save_input_blobs_as_artifacts: bool = False
     max_llm_calls: int = 500
     custom_metadata: dict[str, Any] | None = None
+    trace_services: bool = False
 
     def __post_init__(self) -> None:
         if self.streaming_mode not in STREAMING_MODES:

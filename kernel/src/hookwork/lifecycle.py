@@ -173,7 +173,8 @@ class RunCore(RunControl):
     async def _begin(self) -> Invocation:
         """Session, entry and invocation context (RUN-10 … RUN-13)."""
         runner, tracer = self.runner, active_tracer()
-        sessions = watched(runner.sessions, "sessions", tracer)
+        of_services = tracer if self.config.trace_services else None
+        sessions = watched(runner.sessions, "sessions", of_services)
         session = self.session = await self._open_session(sessions)
         self.message = self._take_secrets(session, self.message)
         entry = self._decide(session, self.message, self.given_id)
@@ -183,8 +184,8 @@ class RunCore(RunControl):
             session=session,
             invocation_id=entry.invocation_id,
             sessions=sessions,
-            artifacts=watched(runner.artifacts, "artifacts", tracer),
-            memory=watched(runner.memory, "memory", tracer),
+            artifacts=watched(runner.artifacts, "artifacts", of_services),
+            memory=watched(runner.memory, "memory", of_services),
             hooks=runner.hooks,
             config=self.config,
             ephemeral=self.ephemeral,

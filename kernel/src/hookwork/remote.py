@@ -98,7 +98,7 @@ async def _write(runner: Runner, order: EffectOrder, call: Mapping[str, Any]) ->
 
     op, payload = call.get("op"), call.get("payload") or {}
     where: dict[str, Any] = {"app_name": order.app_name, "user_id": order.user_id, "session_id": order.session_id}
-    tracer = active_tracer()
+    tracer = active_tracer() if runner.config.trace_services else None
     sessions = watched(runner.sessions, "sessions", tracer)
     artifacts = watched(runner.artifacts, "artifacts", tracer)
     memory = watched(runner.memory, "memory", tracer)

@@ -46,7 +46,7 @@ async def rewind(runner: Runner, *, user_id: str, session_id: str, before_invoca
     holder = _Rewind(session_id)
     await locks.acquire(key, holder, runner.session_policy)
     try:
-        tracer = active_tracer()
+        tracer = active_tracer() if runner.config.trace_services else None
         sessions: SessionService = watched(runner.sessions, "sessions", tracer)
         session = await sessions.get_session(app_name=key[0], user_id=user_id, session_id=session_id)
         live = list(session.live_events)
