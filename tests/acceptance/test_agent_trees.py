@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, assume, given, note, settings
+from hypothesis import HealthCheck, assume, example, given, note, settings
 from hypothesis import strategies as st
 from tests.acceptance.agent_lab import Crash, Lab, lines_of
 from tests.acceptance.tree_shapes import TREES, Shape, build
@@ -23,6 +23,7 @@ from tests.acceptance.tree_shapes import TREES, Shape, build
 from hookwork import Event, Session
 from hookwork.errors import LlmCallLimitError, NothingToResume
 from hookwork.records.history import Call
+from hookwork.view import segment_name
 from hookwork_inmemory import InMemorySessionService
 
 PATIENCE = 20.0
@@ -93,6 +94,9 @@ class Person:
             else:
                 self.check_answers(session)
                 return lines_of(session.events)
+        speakers = session.history().scope_paths
+        handed_over = [call for call in session.open_delegations if segment_name(speakers[call.scope][1]) != call.name]
+        assume(not handed_over)  # a task that was transferred away: nobody who now works on it can finish it
         raise AssertionError("it never ends:\n" + "\n".join(await self.lab.lines()))
 
     async def answer(self, call: Call) -> Any:
@@ -220,6 +224,16 @@ async def compare(shape: Shape, picks: tuple[int, ...], crashes: tuple[int, ...]
     assert by_place(found) == by_place(expected)
 
 
+#: An agent that is transferred back to hands over a task: the call is that place's, not the first one's (ACT-20).
+BACK_AGAIN = Shape(
+    kind="chat",
+    name="chat0",
+    children=(Shape(kind="task", name="task1", asks=True), Shape(kind="chat", name="chat2", steps=("back",))),
+    steps=("tool", "sub", "sub+gated"),
+)
+
+
+@example(shape=BACK_AGAIN, picks=(), crashes=())
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     shape=TREES,

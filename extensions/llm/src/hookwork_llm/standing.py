@@ -100,13 +100,16 @@ def _sort_tasks(
 ) -> None:
     """Unanswered task calls of this agent in its scope, whatever invocation made them (ACT-20, ACT-26).
 
-    They are carried out in order: one that was not begun stays behind one that waits (MODE-8, MODE-9).
+    They are carried out in order: one that was not begun stays behind one that waits (MODE-8, MODE-9). In its own
+    invocation a call is the place's that made it: one that was transferred away and back to has several (ACT-17).
     """
     record = view.record
     scope = ctx.isolation_scope if ctx is not None else record.scope if record is not None else ""
     behind = False
     for call in view.unanswered(name):
         if call.name not in tasks or call.failed_event or call.isolation_scope != scope:
+            continue
+        if call.invocation_id == view.invocation_id and call.path != view.path:
             continue
         if (task := view.scope_record(call.scope)) is None:
             here = call.path == view.path and call.invocation_id == view.invocation_id
