@@ -20,6 +20,7 @@ from hookwork.records.base import EXTRA_WIRE_NAME, Record
 from hookwork.records.event import Event
 from hookwork.records.jsontext import Fault, parse, sanitised
 from hookwork.records.layout import has_times
+from hookwork.records.plain_events import plain_event
 from hookwork.records.reading import reader_of
 from hookwork.records.times import whole_epoch
 from hookwork.records.writing import writer_of
@@ -33,6 +34,8 @@ _ESCAPED_NUL = b"\\u0000"
 # One byte is looked for first: that is ten times quicker than looking for the whole mark. See `_needs_walker`.
 _TEXT_MARKS = ("\\", "\\u0000", "\\u007", "~", EXTRA_WIRE_NAME, "\\u00")
 _BYTE_MARKS = tuple(mark.encode() for mark in _TEXT_MARKS)
+_PLAIN_MARKS = ('"function_', "\\u0000")
+_PLAIN_BYTE_MARKS = tuple(mark.encode() for mark in _PLAIN_MARKS)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -96,7 +99,7 @@ def load(kind: type[R], data: str | bytes | Mapping[str, Any], keys: Keys = "cam
     """
     try:
         if isinstance(data, str | bytes):
-            record = _fast_record(kind, data) if keys == "camel" else None
+            record: Any = _fast_record(kind, data) if keys == "camel" else _plain_record(kind, data)
             if record is not None:
                 return record  # type: ignore[no-any-return]
             tree = parse(data)
@@ -146,6 +149,14 @@ def _fast_record(kind: type[Record], data: str | bytes) -> Any:
     if kind is Event and not (record.actions.compaction is None and whole_epoch(record.timestamp)):
         return None
     return record
+
+
+def _plain_record(kind: type[Record], data: Any) -> Event | None:
+    """The event of a snake_case text when it is a plain one, else None; calls and responses are told by their keys."""
+    if kind is not Event:
+        return None
+    call, nul = _PLAIN_MARKS if isinstance(data, str) else _PLAIN_BYTE_MARKS
+    return None if call in data or nul in data else plain_event(data)
 
 
 def _needs_walker(data: Any) -> bool:
