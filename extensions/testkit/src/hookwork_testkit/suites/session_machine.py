@@ -123,9 +123,20 @@ class SessionMachine(RuleBasedStateMachine):
     def append_to_any(self, known: ModelHandle, delta: dict[str, Any], at: int) -> None:
         self.append(known, delta, at)
 
-    @rule(known=handles, other=handles, deltas=st.lists(_deltas, min_size=2, max_size=4), at=_numbers)
-    def append_in_turns(self, known: ModelHandle, other: ModelHandle, deltas: list[dict[str, Any]], at: int) -> None:
+    @rule(
+        known=handles,
+        other=handles,
+        deltas=st.lists(_deltas, min_size=2, max_size=4),
+        at=_numbers,
+        fresh=st.booleans(),
+    )
+    def append_in_turns(
+        self, known: ModelHandle, other: ModelHandle, deltas: list[dict[str, Any]], at: int, fresh: bool
+    ) -> None:
+        """``fresh``: the second handle knows what the first wrote, so what both write makes the first one stale."""
         for number, delta in enumerate(deltas):
+            if fresh and number % 2:
+                self.refresh(other)
             self.append((known, other)[number % 2], delta, at)
 
     @rule(known=handles, delta=_deltas, gone=_deletions, at=_numbers)
