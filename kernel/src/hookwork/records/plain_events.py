@@ -2,7 +2,7 @@
 
 msgspec's typed decoder takes a snake_case document that has nothing but these few keys, of the right types; the records
 are built from what it gives. Whatever else a document has, or has otherwise, it refuses, and the walker reads it. Both
-give equal records; this way takes a third of the time, and less to get ready for.
+give equal records; this way takes half the time, and less to get ready for.
 """
 
 from __future__ import annotations
