@@ -170,6 +170,7 @@ class SessionMachine(RuleBasedStateMachine):
             error = _must_raise((StaleSessionError,), lambda: self.run(work))
             assert error.keys
             assert set(error.keys) <= common
+            assert len(deltas) > 1 or set(error.keys) == common, "a batch may be refused for its first event"
             return
         for stored, delta in zip(self.run(work), kept, strict=True):
             session.events.append(stored)
