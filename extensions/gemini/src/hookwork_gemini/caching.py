@@ -20,6 +20,7 @@ from hookwork.platform import now
 from hookwork.records.codec import dump_json
 from hookwork.records.metadata import ModelResponse
 from hookwork.records.request import GenerateContentConfig
+from hookwork_gemini.chosen import chosen
 
 #: Beginnings and caches remembered by one model.
 _REMEMBERED = 1_000
@@ -57,18 +58,7 @@ class ContextCache(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         Raises:
             ConfigurationError: anything else, an unknown key or a wrong type.
         """
-        if value is None or value is False:
-            return None
-        if isinstance(value, cls):
-            return value
-        if value is True:
-            return cls()
-        try:
-            return msgspec.convert(value, cls)
-        except msgspec.ValidationError as error:
-            raise ConfigurationError(
-                f"context_cache: {error}; known keys: {', '.join(cls.__struct_fields__)}"
-            ) from error
+        return chosen(cls, value, "context_cache")
 
 
 class Beginning(NamedTuple):

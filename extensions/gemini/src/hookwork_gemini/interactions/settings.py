@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import msgspec
 
-from hookwork.errors import ConfigurationError
+from hookwork_gemini.chosen import chosen
 
 
 class Interactions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,15 +28,4 @@ class Interactions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         Raises:
             ConfigurationError: anything else, an unknown key or a wrong type.
         """
-        if value is None or value is False:
-            return None
-        if isinstance(value, cls):
-            return value
-        if value is True:
-            return cls()
-        try:
-            return msgspec.convert(value, cls)
-        except msgspec.ValidationError as error:
-            raise ConfigurationError(
-                f"interactions: {error}; known keys: {', '.join(cls.__struct_fields__)}"
-            ) from error
+        return chosen(cls, value, "interactions")
